@@ -58,9 +58,11 @@ def ending(process: subprocess.Popen):
         end(process)
 
 
-def wait_until(is_there: collections.abc.Callable, what: str, is_alive: collections.abc.Callable[[], bool] = lambda: True):
-    """Returns the answer of `is_there` once it raises no OSError: within a minute, and while `is_alive`."""
-    deadline = time.monotonic() + 60
+def wait_until(
+    is_there: collections.abc.Callable, what: str, is_alive: collections.abc.Callable[[], bool] = lambda: True, seconds: float = 60
+):
+    """Returns the answer of `is_there` once it raises no OSError: within so many seconds, and while `is_alive`."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return is_there()

@@ -1,7 +1,7 @@
 """TestDFSIO, which writes and reads files with MapReduce's local runner, on our servers in turn with HDFS's own: a NameNode and
 nine DataNodes each, all of them processes of their own; three copies, and RS-6-3.
 
-Usage: dfsio.py [--rounds N] [--files N] [--mib N]    exits 1 if the client fails, or our servers take more than the bars
+Usage: dfsio.py [--rounds N] [--files N] [--mib N] [--warm-mib N]    exits 1 if the client fails, or our servers take more than the bars
 """
 
 import argparse
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-import harness
 from cluster import Findings, Shell, binary, class_path
+import harness  # noqa: E402 (the module above makes it known)
 from harness import Process, free_ports
 from peer import Hdfs
 
@@ -33,14 +33,16 @@ THROUGHPUT = re.compile(r"Throughput mb/sec: *([0-9.]+)")
 
 
 class Ours(harness.Servers):
-    """A NameNode and DataNodes of `yeoul dfs`."""
+    """A NameNode and DataNodes of `yeoul dfs`. Nothing runs before `start`."""
 
-    def __init__(self, datanodes: int):
+    def __init__(self):
         super().__init__()
-        port, http_port = free_ports(2)
-        self.address = f"127.0.0.1:{port}"
+        self.port, self.http_port = free_ports(2)
+        self.address = f"127.0.0.1:{self.port}"
         self.running = []
-        self.server("namenode", ["--port", str(port)], http_port)
+
+    def start(self, datanodes: int):
+        self.server("namenode", ["--port", str(self.port)], self.http_port)
         for number in range(datanodes):
             data, ipc, http_port = free_ports(3)
             ports = ["--port", str(data), "--ipc-port", str(ipc)]
@@ -81,7 +83,7 @@ def cpu(servers: harness.Servers) -> float:
     return sum(server.cpu_seconds() for server in servers.servers())
 
 
-def run(servers: harness.Servers, layout: str, options: argparse.Namespace, verb: str) -> dict:
+def run(servers: harness.Servers, layout: str, files: int, mib: int, verb: str) -> dict:
     """One test: seconds, and what servers took meanwhile."""
     settings = {
         "fs.defaultFS": f"hdfs://{servers.address}",
@@ -93,7 +95,7 @@ def run(servers: harness.Servers, layout: str, options: argparse.Namespace, verb
     result = servers.folder / "result"
     result.unlink(missing_ok=True)
     flags = [f"-D{key}={value}" for key, value in settings.items()]
-    size = ["-nrFiles", str(options.files), "-size", f"{options.mib}MB", "-resFile", str(result)]
+    size = ["-nrFiles", str(files), "-size", f"{mib}MB", "-resFile", str(result)]
     command = ["java", "-Xmx1g", "-cp", class_path(), "org.apache.hadoop.fs.TestDFSIO", *flags, verb, *size]
     before, began = cpu(servers), time.monotonic()
     ended = subprocess.run(command, cwd=servers.folder, capture_output=True, text=True, timeout=1800)
@@ -118,23 +120,27 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=4)
     parser.add_argument("--mib", type=int, default=256, help="bytes of each file, in MiB")
+    parser.add_argument("--warm-mib", type=int, default=256, help="the same in the first round, which does not count, at most")
     options = parser.parse_args()
     findings = Findings()
     with contextlib.ExitStack() as stack:
-        all_servers = {"ours": stack.enter_context(Ours(DATANODES)), "HDFS": stack.enter_context(Hdfs(DATANODES))}
+        all_servers = {"ours": stack.enter_context(Ours()), "HDFS": stack.enter_context(Hdfs())}
         for servers in all_servers.values():
+            servers.start(DATANODES)
             prepare(findings, servers)
         found = {(name, layout, verb): [] for layout in LAYOUTS for verb in ["-write", "-read"] for name in all_servers}
         # The first round warms up both, HDFS's compilers above all.
         for number in range(options.rounds + 1):
+            mib = options.mib if number > 0 else min(options.mib, options.warm_mib)
             for layout in LAYOUTS:
                 for verb in ["-write", "-read"]:
                     for name, servers in all_servers.items():
-                        one = run(servers, layout, options, verb)
+                        one = run(servers, layout, options.files, mib, verb)
+                        print(f"round {number}, {mib} MiB each, {layout}, {verb[1:]}, {name}: {one['test']:.1f} s, {one['cpu']:.1f} CPU-s", flush=True)
                         if number > 0:
                             found[name, layout, verb].append(one)
                 for servers in all_servers.values():
-                    run(servers, layout, options, "-clean")
+                    run(servers, layout, options.files, mib, "-clean")
         for layout in LAYOUTS:
             for verb in ["-write", "-read"]:
                 for name in all_servers:

@@ -6,6 +6,7 @@ Usage: faults.py [--runs N]    exits 1 if a byte or an acknowledged change is lo
 import argparse
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,7 @@ def killed_readers(findings: Findings, folder: pathlib.Path, runs: int, length: 
                 got += reader.stdout.read()
             seen = f"{len(got)} bytes, {got[-200:]!r}"
             findings.right(f"{kind}, run {run}: a read while {killed} of {datanodes} DataNodes are killed", got == content + b"\nexit 0\n", seen)
+        shutil.rmtree(place)
 
 
 def killed_namenode(findings: Findings, folder: pathlib.Path, kills: int):
@@ -193,9 +195,9 @@ def main() -> int:
         folder = pathlib.Path(name)
         restarted(findings, folder)
         killed_namenode(findings, folder, runs)
-        killed_readers(findings, folder, runs, 100 * MIB, 5, 2)
-        for killed in [1, 2]:
-            killed_readers(findings, folder, runs, 200 * MIB, 11, killed, "RS-6-3-1024k")
+        for policy in [None, "RS-6-3-1024k"]:
+            for killed in [1, 2]:
+                killed_readers(findings, folder, runs, 200 * MIB, 11, killed, policy)
     return 1 if findings.wrong else 0
 
 

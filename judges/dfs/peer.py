@@ -10,6 +10,8 @@ from harness import Process, Servers, free_ports, page, wait_until
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 LIVE = re.compile(r'"NumLiveDataNodes"\s*:\s*(\d+)')
+# Ten virtual machines that start at a time take most of a minute of two idle processors.
+START_SECONDS_MAX = 300
 
 
 def configured(folder: pathlib.Path, settings: dict) -> pathlib.Path:
@@ -22,19 +24,21 @@ def configured(folder: pathlib.Path, settings: dict) -> pathlib.Path:
 
 
 class Hdfs(Servers):
-    """A NameNode and DataNodes, with the heaps of small clusters."""
+    """A NameNode and DataNodes, with the heaps of small clusters. Nothing runs before `start`."""
 
-    def __init__(self, datanodes: int):
+    def __init__(self):
         super().__init__()
         port, self.http_port = free_ports(2)
         self.address = f"127.0.0.1:{port}"
+        self.running = []
+
+    def start(self, datanodes: int):
         common = {
             "fs.defaultFS": f"hdfs://{self.address}",
             "dfs.namenode.rpc-address": self.address,
             "dfs.namenode.http-address": f"127.0.0.1:{self.http_port}",
         }
         conf = configured(self.folder / "conf-namenode", common | {"dfs.namenode.name.dir": self.folder / "name"})
-        self.running = []
         with open(self.folder / "format.log", "wb") as log:
             format = ["java", "-cp", f"{conf}:{class_path()}", NAMENODE, "-format", "-nonInteractive", "-force"]
             subprocess.run(format, stdout=log, stderr=log, check=True)
@@ -46,7 +50,7 @@ class Hdfs(Servers):
             own |= {"dfs.datanode.data.dir": self.folder / f"data{number}"}
             conf = configured(self.folder / f"conf-datanode{number}", common | own)
             self.server(f"datanode{number}", conf, "256m", DATANODE, ports[2])
-        wait_until(lambda: self.check_registered(datanodes), "HDFS", self.servers()[0].alive)
+        wait_until(lambda: self.check_registered(datanodes), "HDFS", self.servers()[0].alive, START_SECONDS_MAX)
 
     def server(self, name: str, conf: pathlib.Path, heap: str, main: str, http_port: int):
         line = ["java", f"-Xmx{heap}", "-cp", f"{conf}:{class_path()}", main]

@@ -133,7 +133,11 @@ mod tests {
     fn a_source_that_hangs_is_left_for_another_one_and_the_last_one_is_waited_for() {
         let data = content(1, 2 * SLICE_BYTES);
         let (whole, late) = (TestPeer::with(7, &data), Duration::from_millis(600));
-        let patience = Patience { with_spare: Duration::from_millis(150), alone: Duration::from_secs(20) };
+        let patience = Patience {
+            with_spare: Duration::from_millis(150),
+            alone: Duration::from_secs(20),
+            ..Patience::default()
+        };
         for after in [0, 1000] {
             let hanging = SlowPeer::before(&whole, after, Duration::from_secs(600));
             let began = Instant::now();

@@ -1,20 +1,26 @@
 use std::time::Duration;
 
-/// Time for which the source of a repair may be silent. One that hangs is not to hold a repair up for long if there is another one;
-/// the last one that is left is given the time that clients give a DataNode.
+/// Time for which other DataNodes may be silent in a repair. A source that hangs is not to hold it up for long if there is another
+/// one; the last one that is left is given the time that clients give a DataNode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// While there is another source that can take its place.
+    /// A source, while there is another one that can take its place.
     pub with_spare: Duration,
-    /// While there is none.
+    /// A source, while there is none.
     pub alone: Duration,
+    /// A target: it takes nothing, or acknowledges nothing. The NameNode knows of others.
+    pub target: Duration,
 }
 
 impl Default for Patience {
-    /// A busy disk answers within 5 s; a DataNode that is silent for 10 s is missed. The other is HDFS's
-    /// `dfs.client.socket-timeout`.
+    /// A busy disk answers within 5 s; a DataNode that is silent for 10 s is missed. A target may wait for 5 s until the NameNode
+    /// knows of the replica. `alone` is HDFS's `dfs.client.socket-timeout`.
     fn default() -> Self {
-        Self { with_spare: Duration::from_secs(5), alone: Duration::from_secs(60) }
+        Self {
+            with_spare: Duration::from_secs(5),
+            alone: Duration::from_secs(60),
+            target: Duration::from_secs(10),
+        }
     }
 }
 

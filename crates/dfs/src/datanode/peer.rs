@@ -214,7 +214,8 @@ pub struct PeerWriter {
 }
 
 impl PeerWriter {
-    /// Begins a replica on the storage of a peer. It counts for nothing before [`Self::finish`].
+    /// Begins a replica on the storage of a peer, which may be silent for `silent_max` at a time. It counts for nothing before
+    /// [`Self::finish`].
     ///
     /// # Errors
     /// The peer is not there, or refuses.
@@ -224,8 +225,11 @@ impl PeerWriter {
         kind: u32,
         block: &BlockName,
         chunking: Chunking,
+        silent_max: Duration,
     ) -> io::Result<Self> {
         let mut reader = peer.connect()?;
+        reader.get_ref().set_read_timeout(Some(silent_max))?;
+        reader.get_ref().set_write_timeout(Some(silent_max))?;
         let request = WriteBlock {
             header: block.to_client_header(),
             stage: transfer_op::STAGE_SETUP_CREATE,
@@ -253,12 +257,19 @@ impl PeerWriter {
         Ok(())
     }
 
-    /// Ends the replica: the peer has it whole, and has told the NameNode.
+    /// Says that the replica ends here.
     ///
     /// # Errors
     /// The peer is gone, or does not take it.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.send(&[], true)?;
+    pub fn end(&mut self) -> io::Result<()> {
+        self.send(&[], true)
+    }
+
+    /// Waits until the peer has the replica whole, and has told the NameNode: to be called after [`Self::end`].
+    ///
+    /// # Errors
+    /// The peer is gone, or does not take it.
+    pub fn finish(&mut self) -> io::Result<()> {
         while !self.unacknowledged.is_empty() {
             self.acknowledged()?;
         }

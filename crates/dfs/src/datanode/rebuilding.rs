@@ -316,7 +316,11 @@ mod tests {
         let group = Group { policy, name: name(GROUP, data.len()) };
         let parity: Vec<u8> = first.iter().zip(second).map(|(one, other)| one ^ other).collect();
         let (good, other) = (TestPeer::with(GROUP, first), TestPeer::with(GROUP + 1, second));
-        let patience = Patience { with_spare: Duration::from_millis(150), alone: Duration::from_secs(20) };
+        let patience = Patience {
+            with_spare: Duration::from_millis(150),
+            alone: Duration::from_secs(20),
+            ..Patience::default()
+        };
         for after in [0, SLICE_BYTES as u64 + 1000] {
             let hanging = SlowPeer::before(&good, after, Duration::from_secs(600));
             let addresses = [(0, &hanging.address), (0, &good.address), (1, &other.address)];

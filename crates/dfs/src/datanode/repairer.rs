@@ -113,7 +113,7 @@ impl Repairer {
         }
         let wanted: UnitSet = targets.into_iter().collect();
         let mut pass = Rebuilding::begin(group.clone(), sources, wanted, Patience::default())?;
-        let mut targets = Targets::default();
+        let mut targets = Targets::new(Patience::default());
         for target in &repair.targets {
             let unit = index_of(target)?;
             targets.add(unit, target, &group.unit(unit), pass.chunking());
@@ -132,7 +132,7 @@ impl Repairer {
     fn copy(&self, repair: &Repair, name: &BlockName, cancelled: &Cancelled) -> io::Result<()> {
         let sources = repair.sources.iter().map(address_of).collect();
         let mut copied = Copying::begin(name.clone(), sources, Patience::default())?;
-        let mut targets = Targets::default();
+        let mut targets = Targets::new(Patience::default());
         for target in &repair.targets {
             targets.add(UnitIndex(0), target, name, copied.chunking());
         }
@@ -175,28 +175,37 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The replicas that a repair makes. One that fails costs the others nothing.
-#[derive(Default)]
+/// The replicas that a repair makes. One that fails costs the others nothing but the time for which it may be silent.
 struct Targets {
+    patience: Patience,
     open: Vec<(UnitIndex, PeerAddress, PeerWriter)>,
     last_error: Option<io::Error>,
 }
 
 impl Targets {
+    fn new(patience: Patience) -> Self {
+        Self { patience, open: Vec::new(), last_error: None }
+    }
+
     fn add(&mut self, unit: UnitIndex, target: &Unit, block: &BlockName, chunking: Chunking) {
         let address = address_of(target);
-        match PeerWriter::create(&address, &target.storage, target.kind, block, chunking) {
+        let silent_max = self.patience.target;
+        match PeerWriter::create(&address, &target.storage, target.kind, block, chunking, silent_max) {
             Ok(writer) => self.open.push((unit, address, writer)),
             Err(error) => self.failed(unit, &address, error),
         }
     }
 
     fn write(&mut self, of: UnitIndex, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
+        if !bytes.is_empty() {
+            self.each(|unit, writer| if unit == of { writer.write(bytes) } else { Ok(()) });
         }
+    }
+
+    /// Goes on with those for which this succeeds.
+    fn each(&mut self, step: impl Fn(UnitIndex, &mut PeerWriter) -> io::Result<()>) {
         for (unit, address, mut writer) in std::mem::take(&mut self.open) {
-            match if unit == of { writer.write(bytes) } else { Ok(()) } {
+            match step(unit, &mut writer) {
                 Ok(()) => self.open.push((unit, address, writer)),
                 Err(error) => self.failed(unit, &address, error),
             }
@@ -213,11 +222,9 @@ impl Targets {
 
     fn finish(mut self) -> io::Result<()> {
         self.check()?;
-        for (unit, address, writer) in std::mem::take(&mut self.open) {
-            if let Err(error) = writer.finish() {
-                self.failed(unit, &address, error);
-            }
-        }
+        // All hear of the end before one of them is waited for.
+        self.each(|_, writer| writer.end());
+        self.each(|_, writer| writer.finish());
         self.last_error.map_or(Ok(()), Err)
     }
 
@@ -234,4 +241,87 @@ fn index_of(unit: &Unit) -> io::Result<UnitIndex> {
 
 fn address_of(unit: &Unit) -> PeerAddress {
     PeerAddress::new(&unit.ip, unit.transfer_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::packets::write_message;
+    use super::super::test_peer::{SlowPeer, TestPeer, content, name};
+    use super::*;
+    use crate::wire::proto::transfer::Response;
+
+    /// Bytes of a packet that needs no memory of its own.
+    const PACKET: usize = 32 << 10;
+    const PATIENCE: Patience = Patience {
+        with_spare: Duration::from_secs(600),
+        alone: Duration::from_secs(600),
+        target: Duration::from_millis(300),
+    };
+    /// Time within which a target that hangs is dropped.
+    const DROPPED_MAX: Duration = Duration::from_secs(10);
+
+    fn unit_at(address: &PeerAddress, index: u32) -> Unit {
+        let (ip, port) = address.0.rsplit_once(':').unwrap();
+        let transfer_port = port.parse().unwrap();
+        Unit { index, ip: ip.to_owned(), transfer_port, kind: 1, ..Unit::default() }
+    }
+
+    /// A DataNode that takes a request, and nothing of what follows.
+    fn stuck_peer() -> PeerAddress {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = PeerAddress(listener.local_addr().unwrap().to_string());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let ready = Response { first_bad_link: Some(String::new()), ..Response::default() };
+            write_message(&mut stream, &ready).unwrap();
+            std::thread::sleep(Duration::from_secs(600));
+        });
+        address
+    }
+
+    fn is_late(error: &io::Error) -> bool {
+        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    }
+
+    #[test]
+    fn a_target_that_hangs_is_dropped_and_the_others_are_written() {
+        let data = content(4, 3 * PACKET + 700);
+        // Before its response, and in the middle of its acknowledgements.
+        for after in [0, 8] {
+            let [behind, good] = [1, 2].map(|id| TestPeer::with(id, b"another block"));
+            let hanging = SlowPeer::before(&behind, after, Duration::from_secs(600));
+            let began = Instant::now();
+            let mut targets = Targets::new(PATIENCE);
+            for (index, address) in [(0, &hanging.address), (1, &good.address)] {
+                let (unit, block) = (UnitIndex(index), name(7 + i64::from(index), data.len()));
+                targets.add(unit, &unit_at(address, index.into()), &block, Chunking::default());
+            }
+            assert_eq!(targets.open.len(), if after == 0 { 1 } else { 2 });
+            for bytes in data.chunks(PACKET) {
+                targets.write(UnitIndex(0), bytes);
+                targets.write(UnitIndex(1), bytes);
+            }
+            let error = targets.finish().unwrap_err();
+            assert!(is_late(&error) && hanging.was_asked() && began.elapsed() < DROPPED_MAX, "{error}");
+            assert!(good.whole(8) == data, "the other one has it whole");
+        }
+    }
+
+    #[test]
+    fn a_target_that_takes_nothing_is_dropped() {
+        let bytes = content(5, 1 << 20);
+        // More than the system keeps for it: the target is waited for when it is written to.
+        let count = 64;
+        let (stuck, block) = (stuck_peer(), name(7, count * bytes.len()));
+        let began = Instant::now();
+        let mut targets = Targets::new(PATIENCE);
+        targets.add(UnitIndex(0), &unit_at(&stuck, 0), &block, Chunking::default());
+        for _ in 0..count {
+            targets.write(UnitIndex(0), &bytes);
+        }
+        let error = targets.check().unwrap_err();
+        assert!(is_late(&error) && began.elapsed() < DROPPED_MAX, "{error}");
+    }
 }

@@ -72,6 +72,11 @@ impl TestPeer {
         folder.join(layout::subfolder(BlockId(id))).join(layout::data_file(BlockId(id)))
     }
 
+    /// The bytes of a whole block.
+    pub fn whole(&self, id: i64) -> Vec<u8> {
+        std::fs::read(self.file(id)).unwrap()
+    }
+
     /// Changes a bit of a block.
     pub fn flip(&self, id: i64, at: usize) {
         let mut bytes = std::fs::read(self.file(id)).unwrap();

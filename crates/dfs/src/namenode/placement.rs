@@ -51,13 +51,15 @@ pub fn choose(
 }
 
 /// Chooses a storage for each of `count` units of a block group, where `taken` DataNodes have units already (one that has
-/// two is named twice). A unit goes to a DataNode with as few of its group as there are, of these to a rack with as few, and
-/// of these where there is more space of two that were drawn: so two are on one DataNode only where there are fewer
-/// DataNodes than units, and no rack has more than its share if it can be. None are returned if there are no candidates.
+/// two is named twice). A unit goes to a DataNode with as few of its group as there are, of these to one that is not in doubt,
+/// of these to a rack with as few, and of these where there is more space of two that were drawn: so two are on one DataNode
+/// only where there are fewer DataNodes than units, and no rack has more than its share if it can be. None are returned if
+/// there are no candidates.
 pub fn choose_striped(
     candidates: &[Candidate<'_>],
     taken: &[(DatanodeHandle, &str)],
     count: usize,
+    is_in_doubt: impl Fn(DatanodeHandle) -> bool,
     random: &mut fastrand::Rng,
 ) -> Vec<StorageHandle> {
     let mut taken = taken.to_vec();
@@ -65,7 +67,8 @@ pub fn choose_striped(
     while chosen.len() < count {
         let load = |candidate: &&Candidate<'_>| {
             let on_node = taken.iter().filter(|(node, _)| *node == candidate.datanode).count();
-            (on_node, taken.iter().filter(|(_, rack)| *rack == candidate.rack).count())
+            let on_rack = taken.iter().filter(|(_, rack)| *rack == candidate.rack).count();
+            (on_node, is_in_doubt(candidate.datanode), on_rack)
         };
         let Some(least) = candidates.iter().map(|candidate| load(&candidate)).min() else { break };
         let wanted: Vec<_> = candidates.iter().filter(|candidate| load(candidate) == least).collect();
@@ -170,17 +173,25 @@ mod tests {
         let nodes = |chosen: &[StorageHandle]| chosen.iter().collect::<BTreeSet<_>>().len();
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let chosen = choose_striped(&twelve, &[], 9, &mut random);
+            let chosen = choose_striped(&twelve, &[], 9, |_| false, &mut random);
             let on = |rack| chosen.iter().filter(|storage| racks[storage.0 as usize % 3] == rack).count();
             assert_eq!((nodes(&chosen), racks.map(on)), (9, [3, 3, 3]), "seed {seed}");
             // Seven nodes: two of them get a second unit, the last ones.
-            let chosen = choose_striped(&twelve[..7], &[], 9, &mut random);
+            let chosen = choose_striped(&twelve[..7], &[], 9, |_| false, &mut random);
             assert_eq!((nodes(&chosen), nodes(&chosen[..7])), (7, 7), "seed {seed}");
             // Those that have a unit get no other, and the rack with fewest comes first.
             let taken: Vec<_> = twelve[..8].iter().map(|one| (one.datanode, one.rack)).collect();
-            let chosen = choose_striped(&twelve, &taken, 1, &mut random);
+            let chosen = choose_striped(&twelve, &taken, 1, |_| false, &mut random);
             assert!(chosen == [StorageHandle(8)] || chosen == [StorageHandle(11)], "seed {seed}: {chosen:?}");
+            // One in doubt is taken before a DataNode gets two, and after the others on whatever rack.
+            let doubts = |node| [DatanodeHandle(8), DatanodeHandle(11)].contains(&node);
+            let chosen = choose_striped(&twelve, &taken, 4, doubts, &mut random);
+            assert!(
+                chosen[..2].iter().all(|storage| [9, 10].contains(&storage.0)),
+                "seed {seed}: {chosen:?}"
+            );
+            assert_eq!(nodes(&chosen), 4, "seed {seed}: {chosen:?}");
         }
-        assert_eq!(choose_striped(&[], &[], 9, &mut fastrand::Rng::with_seed(1)), []);
+        assert_eq!(choose_striped(&[], &[], 9, |_| false, &mut fastrand::Rng::with_seed(1)), []);
     }
 }

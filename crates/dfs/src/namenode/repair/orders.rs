@@ -10,6 +10,8 @@ const WRITES_PER_NODE_MAX: usize = 4;
 const READS_PER_NODE_MAX: usize = 16;
 /// Milliseconds for a repair in all. A unit of 128 MiB takes a minute at 2 MiB/s: one that takes longer is given to another.
 const ORDER_MS_MAX: u64 = 600_000;
+/// Milliseconds for which a DataNode that did not get what a repair was to give it is a target for want of others only.
+const DOUBT_MS: u64 = 60_000;
 
 /// Where a unit or a replica is, or is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Order {
 pub struct Orders {
     by_number: BTreeMap<u64, Order>,
     by_block: HashMap<BlockId, u64>,
+    /// DataNodes in doubt, and until when.
+    doubts: HashMap<DatanodeHandle, u64>,
     last: u32,
 }
 
@@ -105,6 +109,23 @@ impl Orders {
         let order = self.by_number.remove(&number)?;
         self.by_block.remove(&order.block);
         Some(order)
+    }
+
+    /// Doubts the targets of an order that is over to which `has_come` nothing. Which side failed is not known; what a DataNode
+    /// that hangs is to take goes to another one with the next attempt.
+    pub fn doubt(&mut self, order: &Order, now_ms: u64, has_come: impl Fn(&Place) -> bool) {
+        if order.is_cancelled || !order.is_given {
+            return;
+        }
+        self.doubts.retain(|_, until_ms| *until_ms > now_ms);
+        for target in order.targets.iter().filter(|target| !has_come(target)) {
+            self.doubts.insert(target.datanode, now_ms.saturating_add(DOUBT_MS));
+        }
+    }
+
+    /// True if a DataNode is to be a target for want of others only.
+    pub fn is_in_doubt(&self, node: DatanodeHandle, now_ms: u64) -> bool {
+        self.doubts.get(&node).is_some_and(|until_ms| *until_ms > now_ms)
     }
 
     /// Takes what a worker says it works at: the orders that are over, as it was told of them and does not name them, and the
@@ -175,5 +196,27 @@ mod tests {
         assert_eq!(orders.give_up(601_000, |_| true), []);
         assert_eq!(orders.give_up(601_001, |_| true).len(), 1);
         assert_eq!(orders.hear(DatanodeHandle(7), &numbers[1..]).1, numbers[1..], "it is told to drop it");
+    }
+
+    #[test]
+    fn who_did_not_get_what_a_repair_was_to_give_is_in_doubt_for_a_while() {
+        let place = |number| Place {
+            index: BlockIndex(0),
+            datanode: DatanodeHandle(number),
+            storage: StorageHandle(number),
+        };
+        let mut orders = Orders::default();
+        let over = Order { targets: vec![place(1), place(2)], is_given: true, ..order(1, 7) };
+        let has_come = |place: &Place| place.datanode == DatanodeHandle(2);
+        orders.doubt(&Order { is_cancelled: true, ..over.clone() }, 1_000, has_come);
+        orders.doubt(&Order { is_given: false, ..over.clone() }, 1_000, has_come);
+        let doubts =
+            |orders: &Orders, now_ms| [1, 2, 7].map(|node| orders.is_in_doubt(DatanodeHandle(node), now_ms));
+        assert_eq!(doubts(&orders, 1_000), [false; 3], "nobody was to do it");
+        orders.doubt(&over, 1_000, has_come);
+        assert_eq!(doubts(&orders, 60_999), [true, false, false]);
+        assert_eq!(doubts(&orders, 61_000), [false; 3]);
+        orders.doubt(&Order { targets: vec![place(3)], ..over }, 61_000, has_come);
+        assert_eq!(orders.doubts.len(), 1, "what is over is forgotten");
     }
 }

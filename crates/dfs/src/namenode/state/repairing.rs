@@ -46,7 +46,7 @@ impl State {
         let rules = (self.rules.silent_ms_max, self.rules.repair_after_ms);
         let is_live = |node| self.datanodes.is_live(node, steady_ms, rules.0.max(rules.1));
         for lost in self.orders.give_up(steady_ms, is_live) {
-            self.blocks.mark_changed(lost.block);
+            self.end_order(&lost, steady_ms);
         }
         for _ in 0..CHANGED_PER_TICK_MAX {
             let Some(block) = self.blocks.take_changed() else { break };
@@ -88,6 +88,18 @@ impl State {
             Some(urgency) if !self.orders.has(id) => self.queue.insert(id, urgency, steady_ms + SETTLE_MS),
             _ => self.queue.remove(id),
         }
+    }
+
+    /// An order is over, well or not: its block is looked at again.
+    fn end_order(&mut self, order: &Order, steady_ms: u64) {
+        let blocks = &self.blocks;
+        let has_come = |target: &Place| {
+            let of_it =
+                |replica: Replica| (replica.datanode, replica.index) == (target.datanode, target.index);
+            blocks.get(order.block).is_none_or(|block| block.replicas().any(of_it))
+        };
+        self.orders.doubt(order, steady_ms, has_come);
+        self.blocks.mark_changed(order.block);
     }
 
     /// Calls the order of a block off if it is not wanted any more.
@@ -242,7 +254,8 @@ impl State {
             .map(|replica| (replica.datanode, self.datanodes.node(replica.datanode).rack.as_str()))
             .collect();
         let count = if is_moved { units.len().min(candidates.len()) } else { units.len() };
-        let chosen = placement::choose_striped(&candidates, &taken, count, random);
+        let is_in_doubt = |node| self.orders.is_in_doubt(node, steady_ms);
+        let chosen = placement::choose_striped(&candidates, &taken, count, is_in_doubt, random);
         let place = |(unit, storage): (yeoul_erasure::UnitIndex, &crate::ids::StorageHandle)| Place {
             index: crate::ids::BlockIndex(unit.0),
             datanode: self.datanodes.storage(*storage).datanode,
@@ -251,7 +264,7 @@ impl State {
         units.iter().zip(&chosen).map(place).collect()
     }
 
-    /// Where the next copy of a block goes: to another rack if all are on one.
+    /// Where the next copy of a block goes: to another rack if all are on one, and there to a DataNode that is not in doubt.
     fn copy_target(&self, block: &Block, steady_ms: u64, random: &mut fastrand::Rng) -> Option<Place> {
         let candidates = self.room(block, block.length, steady_ms, |_| true);
         let racks: BTreeSet<&str> =
@@ -259,6 +272,9 @@ impl State {
         let elsewhere: Vec<_> =
             candidates.iter().filter(|candidate| !racks.contains(candidate.rack)).copied().collect();
         let from = if racks.len() == 1 && !elsewhere.is_empty() { elsewhere } else { candidates };
+        let is_trusted = |candidate: &&Candidate<'_>| !self.orders.is_in_doubt(candidate.datanode, steady_ms);
+        let trusted: Vec<_> = from.iter().filter(is_trusted).copied().collect();
+        let from = if trusted.is_empty() { from } else { trusted };
         let storage = placement::choose(&from, 1, None, random).pop()?;
         let index = crate::ids::BlockIndex(0);
         Some(Place { index, datanode: self.datanodes.storage(storage).datanode, storage })
@@ -273,7 +289,7 @@ impl State {
     ) -> (Vec<Repair>, Vec<u64>) {
         let (over, dropped) = self.orders.hear(node, numbers);
         for order in over {
-            self.blocks.mark_changed(order.block);
+            self.end_order(&order, steady_ms);
         }
         let mut repairs = Vec::new();
         if self.safe_mode.is_on() {

@@ -117,7 +117,8 @@ impl State {
         // promise a safety that is not there.
         let (needed, targets, what) = match policy {
             Some(policy) => {
-                let targets = placement::choose_striped(&candidates, &[], policy.units(), context.random);
+                let targets =
+                    placement::choose_striped(&candidates, &[], policy.units(), |_| false, context.random);
                 (policy.data_units(), targets, format!("required nodes for {}", policy.name))
             }
             None => {

@@ -254,6 +254,44 @@ fn a_repair_is_called_off_when_the_node_is_back_and_planned_anew_when_nobody_doe
     assert_eq!(fixture.state.repairs(), (0, 0));
 }
 
+/// The DataNode that the only order writes to first.
+fn target_of(told: &[(usize, HeartbeatResponse)]) -> usize {
+    let [(_, repair)] = &orders(told)[..] else { panic!("one order: {:?}", orders(told)) };
+    repair.targets[0].uuid[3..].parse().unwrap()
+}
+
+#[test]
+fn what_a_target_does_not_get_goes_to_another_one_next_if_there_is_one() {
+    for seed in 0..12 {
+        let mut fixture = Fixture::new(11);
+        fixture.random = fastrand::Rng::with_seed(seed);
+        let coded = fixture.write_coded("/coded", 6 * MIB);
+        let lost = numbers(&coded)[4];
+        let alive: Vec<usize> = (0..11).filter(|node| *node != lost).collect();
+        // The next heartbeat of its worker does not name it: it failed.
+        let first = target_of(&fixture.pass(13_000, &alive));
+        let second = target_of(&fixture.pass(3_000, &alive));
+        assert_ne!(first, second, "seed {seed}");
+        // Both are in doubt, and one of them has to take it.
+        assert!([first, second].contains(&target_of(&fixture.pass(3_000, &alive))), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_copy_that_a_target_does_not_get_goes_to_another_one_next() {
+    for seed in 0..12 {
+        let mut fixture = Fixture::new(5);
+        fixture.random = fastrand::Rng::with_seed(seed);
+        let plain = fixture.write("/plain", 700);
+        fixture.notice(numbers(&plain)[0], &plain.block, 700, true);
+        let all: Vec<usize> = (0..5).collect();
+        let first = target_of(&fixture.pass(2_000, &all));
+        let second = target_of(&fixture.pass(3_000, &all));
+        let third = target_of(&fixture.pass(3_000, &all));
+        assert_eq!(std::collections::BTreeSet::from([first, second, third]).len(), 3, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_damaged_unit_is_replaced_and_a_copy_that_is_missing_made() {
     let mut fixture = Fixture::new(10);
