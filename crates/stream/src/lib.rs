@@ -4,6 +4,7 @@
 //! - [`connectors`]: where rows come from and where they go: Kafka, and what tests need
 //! - [`operators`]: what is done with them, by DataFusion's expressions and none of its operators
 //! - [`state`]: values by key, in buckets of time
+//! - [`state_function`]: functions of a query's own over the rows and the state of each key
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
 //!
@@ -30,6 +31,7 @@ pub mod error;
 pub mod operators;
 pub mod plan;
 pub mod state;
+pub mod state_function;
 
 pub use batch_id::BatchId;
 
@@ -38,8 +40,20 @@ pub use batch_id::BatchId;
 /// # Errors
 /// `Invalid` for what is not understood or not honoured, by its name.
 pub fn parse_job(text: &str) -> error::Result<Vec<plan::Query>> {
+    parse_job_with(text, &state_function::StateFunctions::default())
+}
+
+/// The same, of a job that may call these state functions.
+///
+/// # Errors
+/// As [`parse_job`].
+pub fn parse_job_with(
+    text: &str,
+    functions: &state_function::StateFunctions,
+) -> error::Result<Vec<plan::Query>> {
     let script = plan::Script::parse(text)?;
-    let queries = plan::plan(&script, |stream| Ok(connectors::StreamConnector::new(stream)?.schema()))?;
+    let schema_of = |stream: &plan::StreamDefinition| Ok(connectors::StreamConnector::new(stream)?.schema());
+    let queries = plan::plan_with(&script, functions, schema_of)?;
     queries.iter().try_for_each(dataflow::check)?;
     Ok(queries)
 }

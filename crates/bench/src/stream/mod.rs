@@ -1,21 +1,26 @@
-//! `yeoul bench stream`: latency of a stateless query from Kafka to Kafka, beside a loop that only consumes and produces, with the
-//! same producer and consumer around both, one after the other.
+//! `yeoul bench stream`: latency of queries from Kafka to Kafka, beside a loop that only consumes and produces, with the same
+//! producer and consumer around each, one after the other.
 
 pub mod act;
+mod pipelines;
+pub mod two_streams;
 pub mod windowed_count;
 
+pub use pipelines::Pipeline;
+
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use yeoul_base::{Error, ErrorKind, Result, quantile};
 use yeoul_stream::connectors::kafka::measure::{ages_ms, bare_loop, create_topics, feed};
 use yeoul_stream::state::MemoryShare;
 use yeoul_stream::{dataflow, parse_job};
 
 use crate::findings::{Bar, Finding, Unit};
+use pipelines::Coverage;
 
 /// Ages of the records of the first part of a run are not counted: clients connect, and code is warmed.
 const WARM_UP: f64 = 0.1;
@@ -31,7 +36,9 @@ pub struct Plan {
     pub servers: String,
     /// Records a second, a case each.
     pub rates: Vec<u32>,
-    /// How long records come in a case, for each of the two.
+    /// Queries, a case each.
+    pub pipelines: Vec<Pipeline>,
+    /// How long records come in a case.
     pub time: Duration,
 }
 
@@ -44,24 +51,28 @@ pub fn run(plan: &Plan, checkpoint: &Path, mut say: impl FnMut(&Finding)) -> Res
     let run_id = yeoul_stream::checkpoint::new_id();
     for rate in &plan.rates {
         let name = |who: &str, end: &str| format!("yeoul-bench-{}-{rate}-{who}-{end}", &run_id[..8]);
-        let pair = |who: &str| (name(who, "in"), name(who, "out"));
-        let (from, to) = pair("loop");
-        let peers = measure(plan, *rate, (&from, &to), |is_stopped| {
-            bare_loop(&plan.servers, &from, &to, is_stopped)
+        let (from, to) = (vec![name("loop", "in")], name("loop", "out"));
+        let peers = measure(plan, *rate, Pipeline::Stateless, (&from, &to), |is_stopped| {
+            bare_loop(&plan.servers, &from[0], &to, is_stopped)
         })?;
-        let (from, to) = pair("query");
-        let folder = checkpoint.join(rate.to_string());
-        let ours = measure(plan, *rate, (&from, &to), |is_stopped| {
-            query(&plan.servers, &from, &to, &folder, is_stopped)
-        })?;
-        let bar = Bar::P99AtMost((P99_RATIO_MAX * quantile(&peers, 0.99) * 1000.0).round() / 1000.0);
-        let [mine, its] =
-            [&ours, &peers].map(|ages| format!("{:.1}/{:.1}", quantile(ages, 0.5), quantile(ages, 0.99)));
-        let name = format!("{rate} records/s, p50/p99: {mine} ms, the loop {its} ms").into();
-        let finding =
-            Finding { name, unit: Unit::Milliseconds, bytes: None, ours, peer: "bare loop", peers, bar };
-        say(&finding);
-        findings.push(finding);
+        for pipeline in &plan.pipelines {
+            let who = pipeline.name();
+            let from: Vec<String> = (0..pipeline.inputs()).map(|n| name(who, &format!("in{n}"))).collect();
+            let to = name(who, "out");
+            let folder = checkpoint.join(format!("{rate}-{who}"));
+            let job = pipeline.job(&plan.servers, &from, &to);
+            let ours =
+                measure(plan, *rate, *pipeline, (&from, &to), |is_stopped| query(&job, &folder, is_stopped))?;
+            let bar = Bar::P99AtMost((P99_RATIO_MAX * quantile(&peers, 0.99) * 1000.0).round() / 1000.0);
+            let [mine, its] =
+                [&ours, &peers].map(|ages| format!("{:.1}/{:.1}", quantile(ages, 0.5), quantile(ages, 0.99)));
+            let name = format!("{who}, {rate} records/s, p50/p99: {mine} ms, the loop {its} ms").into();
+            let peers = peers.clone();
+            let finding =
+                Finding { name, unit: Unit::Milliseconds, bytes: None, ours, peer: "bare loop", peers, bar };
+            say(&finding);
+            findings.push(finding);
+        }
     }
     Ok(findings)
 }
@@ -70,48 +81,56 @@ pub fn run(plan: &Plan, checkpoint: &Path, mut say: impl FnMut(&Finding)) -> Res
 fn measure(
     plan: &Plan,
     rate: u32,
-    (from, to): (&str, &str),
-    pipeline: impl FnOnce(&AtomicBool) -> Result<()> + Send,
+    pipeline: Pipeline,
+    (from, to): (&[String], &str),
+    work: impl FnOnce(&AtomicBool) -> Result<()> + Send,
 ) -> Result<Vec<f64>> {
-    create_topics(&plan.servers, &[from, to])?;
-    let count = (plan.time.as_secs_f64() * f64::from(rate)) as usize;
-    let is_stopped = Arc::new(AtomicBool::new(false));
-    let is_late = AtomicBool::new(false);
+    let topics: Vec<&str> = from.iter().map(String::as_str).chain([to]).collect();
+    create_topics(&plan.servers, &topics)?;
+    let each = (rate / pipeline.inputs() as u32).max(1);
+    let expected = pipeline.expected((plan.time.as_secs_f64() * f64::from(each)) as u64);
+    let (is_stopped, is_late) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut coverage = Coverage::new(pipeline);
     let ages = thread::scope(|scope| {
-        let pipeline = scope.spawn(|| pipeline(&is_stopped));
-        let ages = scope.spawn(|| ages_ms(&plan.servers, to, count, &is_late));
-        let fed = feed(&plan.servers, from, rate, plan.time);
+        let work = scope.spawn(|| work(&is_stopped));
+        let is_last = |value: &Value| {
+            coverage.add(value);
+            coverage.records >= expected
+        };
+        let ages = scope.spawn(|| ages_ms(&plan.servers, to, is_last, &is_late));
+        let feeders: Vec<_> =
+            from.iter().map(|topic| scope.spawn(|| feed(&plan.servers, topic, each, plan.time))).collect();
+        let broke = |_| Error::new(ErrorKind::Internal, "a measuring thread broke");
+        let fed: Result<Vec<u64>> = feeders.into_iter().map(|feeder| feeder.join().map_err(broke)?).collect();
         let deadline = std::time::Instant::now() + LATE_MAX;
         while fed.is_ok()
             && !ages.is_finished()
-            && !pipeline.is_finished()
+            && !work.is_finished()
             && std::time::Instant::now() < deadline
         {
             thread::sleep(Duration::from_millis(10));
         }
         is_late.store(true, Ordering::Relaxed);
         is_stopped.store(true, Ordering::Relaxed);
-        let broke = |_| Error::new(ErrorKind::Internal, "a measuring thread broke");
-        pipeline.join().map_err(broke)??;
+        work.join().map_err(broke)??;
         fed?;
         ages.join().map_err(broke)?
     })?;
-    if ages.len() < count {
-        let text = format!("{} of {count} records came through within {} s", ages.len(), LATE_MAX.as_secs());
+    if coverage.records < expected {
+        let text = format!(
+            "{} of {expected} records came through {} within {} s",
+            coverage.records,
+            pipeline.name(),
+            LATE_MAX.as_secs()
+        );
         return Err(Error::new(ErrorKind::DataLoss, text));
     }
-    Ok(ages[(count as f64 * WARM_UP) as usize..].to_vec())
+    Ok(ages[(ages.len() as f64 * WARM_UP) as usize..].to_vec())
 }
 
 /// Ours, until it is told to stop.
-fn query(servers: &str, from: &str, to: &str, checkpoint: &Path, is_stopped: &AtomicBool) -> Result<()> {
-    let kafka = format!("'connector' = 'kafka', 'kafka.bootstrap.servers' = '{servers}', 'format' = 'json'");
-    let job = format!(
-        "CREATE STREAM records (id BIGINT, sent BIGINT) WITH ({kafka}, 'subscribe' = '{from}', 'startingOffsets' = 'earliest');\n\
-         CREATE SINK copies WITH ({kafka}, 'topic' = '{to}');\n\
-         INSERT INTO copies SELECT id, sent FROM records WHERE id >= 0;"
-    );
-    let query = parse_job(&job)?.pop().expect("the job has one query");
+fn query(job: &str, checkpoint: &Path, is_stopped: &AtomicBool) -> Result<()> {
+    let query = parse_job(job)?.pop().expect("the job has one query");
     let handle = dataflow::start(query, checkpoint, MemoryShare::default(), |_| {})?;
     while handle.is_active() && !is_stopped.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(10));

@@ -8,6 +8,7 @@ use super::kafka::{
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
 use super::rate::RateSource;
+use super::rate_schedule::RateSchedule;
 use super::{Decoder, Sink, Source};
 use crate::BatchId;
 use crate::error::{Result, invalid};
@@ -24,7 +25,7 @@ pub struct StreamConnector {
 #[derive(Debug)]
 enum StreamKind {
     Kafka(KafkaSourceOptions),
-    Rate { rows_per_second: u32 },
+    Rate(RateSchedule),
 }
 
 /// The connector of a sink, with its options checked; nothing is open yet.
@@ -54,10 +55,8 @@ impl StreamConnector {
                 (StreamKind::Kafka(kafka), record_schema(), options.take("format"))
             }
             "rate" => {
-                let rows = options.take_number("rowsPerSecond", 1, 1)?;
-                let wrong = |_| options.wrong("rowsPerSecond", &rows.to_string(), "less than 2^32");
-                let rows_per_second = u32::try_from(rows).map_err(wrong)?;
-                (StreamKind::Rate { rows_per_second }, RateSource::schema(), None)
+                let schedule = RateSchedule::take(&mut options)?;
+                (StreamKind::Rate(schedule), RateSource::schema(), None)
             }
             other => return Err(options.wrong("connector", other, "kafka or rate")),
         };
@@ -90,7 +89,7 @@ impl StreamConnector {
     pub fn description(&self) -> String {
         match &self.kind {
             StreamKind::Kafka(options) => options.description(),
-            StreamKind::Rate { rows_per_second } => format!("rate [{rows_per_second} rows per second]"),
+            StreamKind::Rate(schedule) => format!("rate [{}]", schedule.description()),
         }
     }
 
@@ -101,7 +100,7 @@ impl StreamConnector {
     pub fn initial_offset(&self) -> Result<Value> {
         match &self.kind {
             StreamKind::Kafka(options) => KafkaSource::initial_offsets(options),
-            StreamKind::Rate { .. } => Ok(RateSource::initial_offset()),
+            StreamKind::Rate(_) => Ok(RateSource::initial_offset()),
         }
     }
 
@@ -112,7 +111,7 @@ impl StreamConnector {
     pub fn open(&self, offset: &Value) -> Result<Box<dyn Source>> {
         Ok(match &self.kind {
             StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset)?),
-            StreamKind::Rate { rows_per_second } => Box::new(RateSource::at(*rows_per_second, offset)?),
+            StreamKind::Rate(schedule) => Box::new(RateSource::at(*schedule, offset)?),
         })
     }
 
@@ -123,7 +122,7 @@ impl StreamConnector {
     pub fn open_dead_letters(&self, open: BatchId) -> Result<Option<DeadLetters>> {
         match &self.kind {
             StreamKind::Kafka(options) => DeadLetters::open(options, open),
-            StreamKind::Rate { .. } => Ok(None),
+            StreamKind::Rate(_) => Ok(None),
         }
     }
 

@@ -11,6 +11,7 @@ pub mod kafka;
 mod memory;
 mod noop;
 mod rate;
+mod rate_schedule;
 mod sink;
 mod source;
 

@@ -5,6 +5,7 @@ use arrow::array::{Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Value, json};
 
+use super::rate_schedule::RateSchedule;
 use super::{Polled, Source};
 use crate::error::{Result, computing, corrupt};
 use crate::plan::TIMESTAMP;
@@ -18,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// whose past ones come at once.
 #[derive(Debug)]
 pub struct RateSource {
-    rows_per_second: i64,
+    schedule: RateSchedule,
     /// Microseconds since 1970 at which row 0 is due.
     start_us: i64,
     next: i64,
@@ -42,18 +43,17 @@ impl RateSource {
     ///
     /// # Errors
     /// `Corrupt` if it is none.
-    pub fn at(rows_per_second: u32, offset: &Value) -> Result<Self> {
+    pub fn at(schedule: RateSchedule, offset: &Value) -> Result<Self> {
         let field = |name: &str| offset.get(name).and_then(Value::as_i64);
         let (Some(start_us), Some(next)) = (field("startUs"), field("next")) else {
             return Err(corrupt(format!("{offset} is no offset of a rate source")));
         };
-        Ok(Self { rows_per_second: rows_per_second.into(), start_us, next, end: None, planned_end: None })
+        Ok(Self { schedule, start_us, next, end: None, planned_end: None })
     }
 
     /// Microseconds since 1970 at which a row is due.
     fn due_us(&self, row: i64) -> i64 {
-        let since = i128::from(row) * 1_000_000 / i128::from(self.rows_per_second);
-        self.start_us.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+        self.start_us.saturating_add(self.schedule.time_us(row))
     }
 
     /// The row at which it stops.
@@ -63,9 +63,7 @@ impl RateSource {
 
     /// Rows that are due by now.
     fn due(&self) -> i64 {
-        let since = i128::from(now_us().saturating_sub(self.start_us).max(0));
-        let rows = since * i128::from(self.rows_per_second) / 1_000_000 + 1;
-        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let rows = self.schedule.due(now_us().saturating_sub(self.start_us));
         self.last().map_or(rows, |end| rows.min(end))
     }
 }
@@ -86,8 +84,11 @@ impl Source for RateSource {
         if is_empty {
             return Ok(Polled { rows: None, is_at_end });
         }
-        let times = TimestampMicrosecondArray::from_iter_values(range.clone().map(|row| self.due_us(row)));
-        let values = Int64Array::from_iter_values(range);
+        // Neighbours are in different partitions, which come one after another.
+        let partitions = self.schedule.partitions();
+        let numbers = (0..partitions).flat_map(|first| range.clone().skip(first).step_by(partitions));
+        let times = TimestampMicrosecondArray::from_iter_values(numbers.clone().map(|row| self.due_us(row)));
+        let values = Int64Array::from_iter_values(numbers);
         let columns = vec![Arc::new(times.with_timezone("+00:00")) as _, Arc::new(values) as _];
         let rows = RecordBatch::try_new(Self::schema(), columns).map_err(computing)?;
         Ok(Polled { rows: Some(rows), is_at_end })
@@ -132,7 +133,7 @@ mod tests {
     fn rows_are_the_same_after_a_restart() {
         // The first 5 rows were due long ago.
         let offset = json!({"startUs": now_us() - 10_000_000, "next": 3});
-        let mut source = RateSource::at(2, &offset).unwrap();
+        let mut source = RateSource::at(RateSchedule::even(2), &offset).unwrap();
         source.stop_at_latest().unwrap();
         let polled = source.poll(Duration::ZERO).unwrap();
         let rows = polled.rows.unwrap();
@@ -142,8 +143,21 @@ mod tests {
         assert_eq!(times[1] - times[0], 500_000);
         assert_eq!(times[0], offset["startUs"].as_i64().unwrap() + 1_500_000);
         assert!(polled.is_at_end);
-        let again = RateSource::at(2, &source.position()).unwrap();
+        let again = RateSource::at(RateSchedule::even(2), &source.position()).unwrap();
         assert_eq!(again.next, values.last().unwrap() + 1);
-        assert!(RateSource::at(2, &json!({"next": 3})).is_err());
+        assert!(RateSource::at(RateSchedule::even(2), &json!({"next": 3})).is_err());
+    }
+
+    #[test]
+    fn partitions_of_a_poll_come_one_after_another() {
+        let mut options = crate::plan::OptionMap::new("r", [("numPartitions".into(), "3".into())]).unwrap();
+        let schedule = RateSchedule::take(&mut options).unwrap();
+        let mut source =
+            RateSource::at(schedule, &json!({"startUs": now_us() - 9_500_000, "next": 2})).unwrap();
+        source.stop_at_latest().unwrap();
+        let rows = source.poll(Duration::ZERO).unwrap().rows.unwrap();
+        let values: Vec<i64> = rows.column(1).as_primitive::<Int64Type>().values().to_vec();
+        assert_eq!(values, [2, 5, 8, 3, 6, 9, 4, 7]);
+        assert_eq!(source.position()["next"], 10);
     }
 }

@@ -57,7 +57,8 @@ impl Opened {
         let mut recovered = store.claim(claim)?;
         let contents = std::mem::take(&mut recovered.state);
         let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
-        let operators = Operators::with_tables(query, &recovered.manifest, tables)?;
+        let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
+        operators.charge(memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
         for (stream, position) in streams.into_iter().zip(&recovered.manifest.sources) {

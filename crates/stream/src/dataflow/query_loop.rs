@@ -108,6 +108,8 @@ impl<'a> QueryLoop<'a> {
     /// Works until the query is stopped, its rows are at their end, or it fails.
     pub fn run(mut self) -> Result<()> {
         while !self.is_ended {
+            // Before it is asked what has timed out by it.
+            self.operators.set_now_ms(now_ms());
             self.look()?;
             if self.is_ended {
                 break;
@@ -161,6 +163,7 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn end_batch(&mut self) -> Result<()> {
+        self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
         self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))
     }
@@ -181,6 +184,7 @@ impl<'a> QueryLoop<'a> {
         let decoded = self.inputs.decode(input, raw)?;
         self.epoch.input_rows += kept.num_rows() as u64;
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
+        self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
         self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows))?;
         if let Some(times) = kept.column_by_name("timestamp") {

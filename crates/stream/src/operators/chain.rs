@@ -6,7 +6,7 @@ use arrow::datatypes::TimestampMicrosecondType;
 
 use super::join::Out;
 use super::node::{Giver, Node, TableNames, Taker};
-use super::{Aggregate, Calc, Deduplicate, Join, OperatorCounts, Watermark};
+use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Watermark};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
 use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP};
@@ -70,6 +70,7 @@ impl Operators {
             PlanNode::Aggregate { plan, .. } => Some(Aggregate::identity(plan)),
             PlanNode::Deduplicate { plan, .. } => Some(Deduplicate::identity(plan)),
             PlanNode::Join { plan, .. } => Some(Join::identity(plan)),
+            PlanNode::Keyed { plan, .. } => Some(Keyed::identity(plan)),
             PlanNode::Windows { function, .. } => Some(format!(
                 "windows of '{}', {} ms each {} ms from {} ms on",
                 function.time_column, function.size_ms, function.slide_ms, function.offset_ms
@@ -89,7 +90,22 @@ impl Operators {
             Ok(Box::new(table) as Box<dyn StateTable>)
         };
         let tables: Result<Vec<_>> = Self::layouts(query)?.into_iter().map(table).collect();
-        Self::build(query, 1, (0, 0), tables?)
+        let mut operators = Self::build(query, 1, (0, 0), tables?)?;
+        operators.charge(memory)?;
+        Ok(operators)
+    }
+
+    /// Has what is kept beside tables grow into this memory.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` if what is there does not fit.
+    pub fn charge(&mut self, memory: &MemoryShare) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(|node| node.charge(memory))
+    }
+
+    /// Sets the machine's clock for state functions, in milliseconds since 1970. It never goes back.
+    pub fn set_now_ms(&mut self, now_ms: i64) {
+        self.nodes.iter_mut().for_each(|node| node.set_now_ms(now_ms));
     }
 
     /// Operators of a query that goes on from a checkpoint, with the tables of its state.
@@ -158,7 +174,8 @@ impl Operators {
         self.nodes.iter().any(|node| !node.layouts.is_empty())
     }
 
-    /// Whether groups that changed come out once for the open batch, at its end, rather than at once.
+    /// Whether groups that changed come out once for the open batch, at its end, rather than at once, and state functions get its
+    /// rows then.
     pub fn set_gathering(&mut self, is_gathering: bool) {
         self.nodes.iter_mut().for_each(|node| node.set_gathering(is_gathering));
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`Operators`]: a query's operators, a tree of them; rows go in, and now and then a batch of Spark's ends
 //! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row
-//! - [`Aggregate`], [`Deduplicate`], [`Join`]: what keeps state, in tables
+//! - [`Aggregate`], [`Deduplicate`], [`Join`], [`Keyed`]: what keeps state, in tables
 //! - [`Watermark`]: which rows are late and which are over
 
 mod accumulation;
@@ -12,6 +12,7 @@ mod chain;
 mod deduplicate;
 mod event_time;
 mod join;
+mod keyed;
 mod node;
 mod watermark;
 mod window_assigner;
@@ -21,6 +22,7 @@ pub use calc::Calc;
 pub use chain::Operators;
 pub use deduplicate::Deduplicate;
 pub use join::Join;
+pub use keyed::Keyed;
 pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
 

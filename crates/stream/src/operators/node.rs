@@ -5,10 +5,10 @@ use arrow::datatypes::SchemaRef;
 
 use super::event_time::bucket_at;
 use super::join::Out;
-use super::{Aggregate, Calc, Deduplicate, Join, OperatorCounts, WindowAssigner};
+use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, WindowAssigner};
 use crate::error::{Result, computing};
 use crate::plan::{OutputMode, PlanNode};
-use crate::state::{Layout, StateTable, StateUsage, Version};
+use crate::state::{Layout, MemoryShare, StateTable, StateUsage, Version};
 
 /// An operator among those of a query, with its watermarks.
 pub(super) struct Node {
@@ -47,6 +47,7 @@ enum Operator {
     Aggregate(Box<Aggregate>),
     Deduplicate(Box<Deduplicate>),
     Join(Box<Join>),
+    Keyed(Box<Keyed>),
     /// Rows of several inputs, with one schema.
     Union(SchemaRef),
 }
@@ -72,6 +73,7 @@ impl TableNames {
             PlanNode::Aggregate { plan, .. } => vec![Aggregate::layout(plan, self.next("aggregate"))?],
             PlanNode::Deduplicate { plan, .. } => vec![Deduplicate::layout(plan, self.next("distinct"))?],
             PlanNode::Join { plan, .. } => Join::layouts(plan, &self.next("join"))?.to_vec(),
+            PlanNode::Keyed { plan, .. } => vec![Keyed::layout(plan, self.next("keyed"))?],
             _ => Vec::new(),
         })
     }
@@ -107,6 +109,7 @@ impl Node {
                 let tables = [table(), table()];
                 Operator::Join(Box::new(Join::new(plan.clone(), tables, life)?))
             }
+            PlanNode::Keyed { plan, .. } => Operator::Keyed(Box::new(Keyed::new(plan.clone(), table())?)),
             PlanNode::Union { schema, .. } => Operator::Union(Arc::clone(schema)),
         };
         Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
@@ -120,6 +123,7 @@ impl Node {
             Operator::Aggregate(aggregate) => aggregate.push(&rows, self.late_ms.map(bucket_at))?,
             Operator::Deduplicate(deduplicate) => deduplicate.push(rows, self.late_ms)?,
             Operator::Join(join) => return join.push(input, rows, self.late_ms, out),
+            Operator::Keyed(keyed) => keyed.push(rows, self.late_ms, self.current_ms)?,
             Operator::Union(schema) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
                 let (schema, columns) = (Arc::clone(schema), rows.columns().to_vec());
@@ -138,6 +142,10 @@ impl Node {
             }
             Operator::Deduplicate(deduplicate) => deduplicate.end_batch(self.current_ms),
             Operator::Join(join) => join.end_batch(self.current_ms, out),
+            Operator::Keyed(keyed) => {
+                let given = keyed.end_batch(self.current_ms)?;
+                given.into_iter().try_for_each(|rows| give(Some(rows), out))
+            }
             _ => Ok(()),
         }
     }
@@ -152,19 +160,34 @@ impl Node {
 
     /// True if the end of a batch without rows would let something go, or might.
     pub fn wants_empty_batch(&self) -> bool {
-        let evicts = match &self.operator {
-            Operator::Aggregate(aggregate) => aggregate.evicts(),
-            Operator::Deduplicate(_) => true,
-            Operator::Join(join) => join.evicts(),
+        let has_risen = self.current_ms > self.late_ms;
+        match &self.operator {
+            Operator::Aggregate(aggregate) => has_risen && aggregate.evicts(),
+            Operator::Deduplicate(_) => has_risen,
+            Operator::Join(join) => has_risen && join.evicts(),
+            Operator::Keyed(keyed) => keyed.wants_empty_batch(has_risen),
             _ => false,
-        };
-        evicts && self.current_ms > self.late_ms
+        }
+    }
+
+    /// Sets the machine's clock, in milliseconds since 1970.
+    pub fn set_now_ms(&mut self, now_ms: i64) {
+        if let Operator::Keyed(keyed) = &mut self.operator {
+            keyed.set_now_ms(now_ms);
+        }
+    }
+
+    /// Has what is kept beside tables grow into this memory.
+    pub fn charge(&mut self, memory: &MemoryShare) -> Result<()> {
+        if let Operator::Keyed(keyed) = &mut self.operator { keyed.charge(memory) } else { Ok(()) }
     }
 
     /// True if groups that changed come out once for the open batch.
     pub fn set_gathering(&mut self, is_gathering: bool) {
-        if let Operator::Aggregate(aggregate) = &mut self.operator {
-            aggregate.set_gathering(is_gathering);
+        match &mut self.operator {
+            Operator::Aggregate(aggregate) => aggregate.set_gathering(is_gathering),
+            Operator::Keyed(keyed) => keyed.set_gathering(is_gathering),
+            _ => {}
         }
     }
 
@@ -174,6 +197,7 @@ impl Node {
             Operator::Aggregate(aggregate) => vec![aggregate.table()],
             Operator::Deduplicate(deduplicate) => vec![deduplicate.table()],
             Operator::Join(join) => join.tables().into_iter().collect(),
+            Operator::Keyed(keyed) => vec![keyed.table()],
             _ => Vec::new(),
         }
     }
@@ -194,6 +218,9 @@ impl Node {
             Operator::Aggregate(aggregate) => ("aggregate", aggregate.take_counts()),
             Operator::Deduplicate(deduplicate) => (deduplicate.name(), deduplicate.take_counts()),
             Operator::Join(join) => ("symmetricHashJoin", join.take_counts()),
+            Operator::Keyed(keyed) => {
+                return Some(("flatMapGroupsWithState", keyed.usage(), keyed.take_counts()));
+            }
             _ => return None,
         };
         let mut usage = StateUsage::default();

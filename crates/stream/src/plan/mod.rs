@@ -12,16 +12,18 @@ mod planner;
 mod query;
 mod script;
 mod settings;
+mod state_call;
+mod tokens;
 mod window_function;
 
 pub use column_type::{TIMESTAMP, column_type};
 pub use duration_text::parse_duration_ms;
 pub use options::OptionMap;
 pub use pipeline::{
-    AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, Pipeline,
-    PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
+    AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
+    Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
 };
-pub use planner::plan;
+pub use planner::{plan, plan_with};
 pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
 pub use script::Script;
 pub use settings::{Settings, Trigger, WatermarkPolicy};

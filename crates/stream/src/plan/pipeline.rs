@@ -5,6 +5,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::WindowFunction;
+use crate::state_function::StateFunction;
 
 /// Work on the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
 /// Columns are numbered in the rows that a step gets.
@@ -57,6 +58,13 @@ pub enum PlanNode {
         inputs: Box<[PlanNode; 2]>,
         /// The join.
         plan: JoinPlan,
+    },
+    /// Rows that a function gives of the rows of each key and the key's state.
+    Keyed {
+        /// The step before.
+        input: Box<PlanNode>,
+        /// The function.
+        plan: KeyedPlan,
     },
     /// Rows of all inputs.
     Union {
@@ -168,6 +176,25 @@ pub enum KeptKeys {
     UntilTime(WindowKey),
     /// Until the time of the first row is over by the watermark's delay.
     WithinWatermark,
+}
+
+/// A state function over the rows of each key.
+#[derive(Debug, Clone)]
+pub struct KeyedPlan {
+    /// Name of the function.
+    pub name: String,
+    /// The function.
+    pub function: Arc<dyn StateFunction>,
+    /// Keys.
+    pub keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// Names and types of the keys.
+    pub key_fields: Vec<FieldRef>,
+    /// Schema of its rows.
+    pub input: SchemaRef,
+    /// The column by which rows are late, with timeouts by the watermark.
+    pub time: Option<TimeColumn>,
+    /// Schema of the rows that come out.
+    pub schema: SchemaRef,
 }
 
 /// Rows of which a join gives pairs or single ones.
@@ -287,7 +314,8 @@ impl PlanNode {
             Self::Calc { input, .. }
             | Self::Windows { input, .. }
             | Self::Aggregate { input, .. }
-            | Self::Deduplicate { input, .. } => vec![input],
+            | Self::Deduplicate { input, .. }
+            | Self::Keyed { input, .. } => vec![input],
             Self::Join { inputs, .. } => inputs.iter().collect(),
             Self::Union { inputs, .. } => inputs.iter().collect(),
         }
@@ -295,7 +323,10 @@ impl PlanNode {
 
     /// True if it keeps state.
     pub fn has_state(&self) -> bool {
-        matches!(self, Self::Aggregate { .. } | Self::Deduplicate { .. } | Self::Join { .. })
+        matches!(
+            self,
+            Self::Aggregate { .. } | Self::Deduplicate { .. } | Self::Join { .. } | Self::Keyed { .. }
+        )
     }
 
     /// True if a step that satisfies this is among it and those before it.

@@ -16,14 +16,18 @@ use datafusion::sql::sqlparser::ast;
 use super::pipeline::{Pipeline, PlanNode, Stage};
 use super::query::{OutputMode, Query, StreamDefinition};
 use super::script::{Insert, Script};
+use super::state_call::KeyedTable;
 use super::window_function::WindowedTable;
 use super::{TIMESTAMP, WindowFunction};
 use crate::error::{Error, Result, invalid};
+use crate::state_function::StateFunctions;
+use keyed::KeyedCall;
 use walk::{Base, Relation, Walk};
 
 mod aggregate;
 pub(super) mod distinct;
 mod join;
+mod keyed;
 mod rules;
 mod walk;
 
@@ -38,13 +42,25 @@ pub fn plan(
     script: &Script,
     schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>,
 ) -> Result<Vec<Query>> {
+    plan_with(script, &StateFunctions::default(), schema_of)
+}
+
+/// The same, for a job that may call these state functions.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(
+    script: &Script,
+    functions: &StateFunctions,
+    schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>,
+) -> Result<Vec<Query>> {
     let mut schemas = BTreeMap::new();
     for (name, stream) in &script.streams {
         let schema = schema_of(stream)?;
         check_watermark(stream, &schema)?;
         schemas.insert(name.clone(), schema);
     }
-    script.inserts.iter().map(|insert| plan_query(script, &schemas, insert)).collect()
+    script.inserts.iter().map(|insert| plan_query(script, functions, &schemas, insert)).collect()
 }
 
 fn check_watermark(stream: &StreamDefinition, schema: &Schema) -> Result<()> {
@@ -63,13 +79,18 @@ fn check_watermark(stream: &StreamDefinition, schema: &Schema) -> Result<()> {
     }
 }
 
-fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &Insert) -> Result<Query> {
+fn plan_query(
+    script: &Script,
+    functions: &StateFunctions,
+    schemas: &BTreeMap<String, SchemaRef>,
+    insert: &Insert,
+) -> Result<Query> {
     let sink = script.sinks.get(&insert.sink).cloned().ok_or_else(|| {
         invalid(format!("there is no sink '{}'", insert.sink)).with_hint("CREATE SINK before INSERT INTO")
     })?;
     let in_query = |error| within(&format!("INSERT INTO {}", insert.sink), &error);
     let context = context();
-    let relations = relations(&context, script, schemas, insert).map_err(in_query)?;
+    let relations = relations(&context, script, functions, schemas, insert).map_err(in_query)?;
     let state = context.state();
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
     let logical = optimized(&state, &logical).map_err(in_query)?;
@@ -94,17 +115,18 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
     })
 }
 
-/// Meanings of names in a query: streams, streams with windows, and views with windows. Other views the planner puts in
+/// Meanings of names in a query: streams, and streams and views with windows or state functions. Other views the planner puts in
 /// the place of their names.
 fn relations(
     context: &SessionContext,
     script: &Script,
+    functions: &StateFunctions,
     schemas: &BTreeMap<String, SchemaRef>,
     insert: &Insert,
 ) -> Result<BTreeMap<String, Relation>> {
     let mut relations = BTreeMap::new();
     for (name, schema) in schemas {
-        relations.insert(name.clone(), Relation { base: Base::Stream(name.clone()), windows: None });
+        relations.insert(name.clone(), Relation::of(Base::Stream(name.clone())));
         register(context, name, schema)?;
     }
     let mut views = BTreeMap::new();
@@ -112,6 +134,8 @@ fn relations(
         let in_view = |error| within(&format!("view '{}'", view.name), &error);
         let windowed = &view.windowed_tables;
         add_windowed(context, schemas, &views, windowed, &mut relations).map_err(in_view)?;
+        let keyed = &view.keyed_tables;
+        add_keyed(context, functions, schemas, &views, keyed, &mut relations).map_err(in_view)?;
         let plan = logical_plan(&context.state(), &view.query).map_err(in_view)?;
         let table = ViewTable::new(plan.clone(), None);
         context
@@ -120,6 +144,7 @@ fn relations(
         views.insert(view.name.clone(), plan);
     }
     add_windowed(context, schemas, &views, &insert.windowed_tables, &mut relations)?;
+    add_keyed(context, functions, schemas, &views, &insert.keyed_tables, &mut relations)?;
     Ok(relations)
 }
 
@@ -132,20 +157,48 @@ fn add_windowed(
     relations: &mut BTreeMap<String, Relation>,
 ) -> Result<()> {
     for windowed in tables {
-        let of = &windowed.stream;
-        let (base, schema) = match (schemas.get(of), views.get(of)) {
-            (Some(schema), _) => (Base::Stream(of.clone()), Arc::clone(schema)),
-            (None, Some(plan)) => {
-                let plan = optimized(&context.state(), plan)?;
-                let schema = Arc::new(plan.schema().as_arrow().clone());
-                (Base::View(Arc::new(plan)), schema)
-            }
-            (None, None) => return Err(invalid(format!("there is no stream '{of}'"))),
-        };
+        let (base, schema) = base(context, schemas, views, &windowed.stream)?;
         register(context, &windowed.name, &with_windows(&schema))?;
-        relations.insert(windowed.name.clone(), Relation { base, windows: Some(windowed.function.clone()) });
+        let relation = Relation { windows: Some(windowed.function.clone()), ..Relation::of(base) };
+        relations.insert(windowed.name.clone(), relation);
     }
     Ok(())
+}
+
+/// Adds streams and views with state functions to what names stand for.
+fn add_keyed(
+    context: &SessionContext,
+    functions: &StateFunctions,
+    schemas: &BTreeMap<String, SchemaRef>,
+    views: &BTreeMap<String, LogicalPlan>,
+    tables: &[KeyedTable],
+    relations: &mut BTreeMap<String, Relation>,
+) -> Result<()> {
+    for table in tables {
+        let (base, schema) = base(context, schemas, views, &table.stream)?;
+        let call = KeyedCall::new(functions, table, &schema)?;
+        register(context, &table.name, &call.schema())?;
+        relations.insert(table.name.clone(), Relation { keyed: Some(call), ..Relation::of(base) });
+    }
+    Ok(())
+}
+
+/// Origin of the rows of a stream or a view, and their schema.
+fn base(
+    context: &SessionContext,
+    schemas: &BTreeMap<String, SchemaRef>,
+    views: &BTreeMap<String, LogicalPlan>,
+    name: &str,
+) -> Result<(Base, SchemaRef)> {
+    match (schemas.get(name), views.get(name)) {
+        (Some(schema), _) => Ok((Base::Stream(name.to_owned()), Arc::clone(schema))),
+        (None, Some(plan)) => {
+            let plan = optimized(&context.state(), plan)?;
+            let schema = Arc::new(plan.schema().as_arrow().clone());
+            Ok((Base::View(Arc::new(plan)), schema))
+        }
+        (None, None) => Err(invalid(format!("there is no stream '{name}'"))),
+    }
 }
 
 /// An error with the place that it is of before it.

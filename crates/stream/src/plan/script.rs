@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::planner::distinct::WITHIN_WATERMARK;
 use super::query::{OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+use super::state_call::{KeyedTable, take_state_calls};
 use super::window_function::{WindowedTable, take_window_functions};
 use super::{OptionMap, Settings, column_type, parse_duration_ms};
 use crate::error::{Error, Result, invalid};
@@ -44,6 +45,8 @@ pub struct View {
     pub query: ast::Query,
     /// Window functions.
     pub windowed_tables: Vec<WindowedTable>,
+    /// Calls of state functions.
+    pub keyed_tables: Vec<KeyedTable>,
 }
 
 /// `INSERT INTO sink SELECT … EMIT …`.
@@ -55,6 +58,8 @@ pub struct Insert {
     pub query: ast::Query,
     /// Its window functions.
     pub windowed_tables: Vec<WindowedTable>,
+    /// Its calls of state functions.
+    pub keyed_tables: Vec<KeyedTable>,
     /// `EMIT`, if it is there.
     pub output_mode: Option<OutputMode>,
     /// Settings that hold where it stands.
@@ -162,22 +167,23 @@ impl View {
         head.expect_keyword(Keyword::AS).map_err(syntax)?;
         // CREATE, VIEW, the name and AS.
         let body = tokens[4 + usize::from(is_temporary)..].to_vec();
-        let (query, windowed_tables) = query(dialect, body, &name)?;
-        Ok(Self { name, query, windowed_tables })
+        let (query, windowed_tables, keyed_tables) = query(dialect, body, &name)?;
+        Ok(Self { name, query, windowed_tables, keyed_tables })
     }
 }
 
-/// A query with its window functions, which `owner` tells apart from those of others.
+/// A query with its window and state functions, which `owner` tells apart from those of others.
 fn query(
     dialect: &GenericDialect,
     tokens: Vec<TokenWithSpan>,
     owner: &str,
-) -> Result<(ast::Query, Vec<WindowedTable>)> {
+) -> Result<(ast::Query, Vec<WindowedTable>, Vec<KeyedTable>)> {
     let (tokens, windowed_tables) = take_window_functions(take_within_watermark(tokens)?, owner)?;
+    let (tokens, keyed_tables) = take_state_calls(tokens, owner)?;
     let mut parser = Parser::new(dialect).with_tokens_with_locations(tokens);
     let query = *parser.parse_query().map_err(syntax)?;
     end(&mut parser)?;
-    Ok((query, windowed_tables))
+    Ok((query, windowed_tables, keyed_tables))
 }
 
 /// Takes `WITHIN WATERMARK` out of `DISTINCT WITHIN WATERMARK ON (…)`; what stands for it is the first of the expressions.
@@ -215,8 +221,8 @@ impl Insert {
         head.expect_keyword(Keyword::INTO).map_err(syntax)?;
         let sink = identifier(&mut head)?;
         // INSERT, INTO and the name.
-        let (query, windowed_tables) = query(dialect, statement[3..].to_vec(), "")?;
-        Ok(Self { sink, query, windowed_tables, output_mode, settings })
+        let (query, windowed_tables, keyed_tables) = query(dialect, statement[3..].to_vec(), "")?;
+        Ok(Self { sink, query, windowed_tables, keyed_tables, output_mode, settings })
     }
 }
 

@@ -1,7 +1,6 @@
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::parse_duration_ms;
+use super::tokens::Tokens;
 use crate::error::{Result, invalid};
 
 /// Most windows that a row may be in: each is a copy of the row.
@@ -66,74 +65,10 @@ pub fn take_window_functions(
     Ok((kept, found))
 }
 
-struct Tokens {
-    tokens: Vec<TokenWithSpan>,
-    at: usize,
-}
-
 impl Tokens {
-    fn peek(&self, ahead: usize) -> Option<&Token> {
-        self.tokens.get(self.at + ahead).map(|token| &token.token)
-    }
-
-    fn is(&self, ahead: usize, token: &Token) -> bool {
-        self.peek(ahead) == Some(token)
-    }
-
-    fn is_word(&self, ahead: usize, text: &str) -> bool {
-        matches!(self.peek(ahead), Some(Token::Word(word)) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(text))
-    }
-
     fn names_function(&self, ahead: usize) -> bool {
         let is_name = ["TUMBLE", "HOP", "CUMULATE", "SESSION"].iter().any(|name| self.is_word(ahead, name));
         is_name && self.is(ahead + 1, &Token::LParen) && self.is_word(ahead + 2, "TABLE")
-    }
-
-    fn has_alias(&self) -> bool {
-        matches!(self.peek(0), Some(Token::Word(word)) if word.keyword == Keyword::AS || word.keyword == Keyword::NoKeyword)
-    }
-
-    fn expect(&mut self, token: &Token) -> Result<()> {
-        if self.is(0, token) {
-            self.at += 1;
-            return Ok(());
-        }
-        let found = self.tokens.get(self.at).map_or("the end".to_owned(), |found| {
-            format!("'{}' at line {}, column {}", found.token, found.span.start.line, found.span.start.column)
-        });
-        Err(invalid(format!("a window function has to go on with '{token}', found {found}"))
-            .with_hint("TUMBLE(TABLE stream, DESCRIPTOR(time), INTERVAL '1' MINUTE); HOP takes the slide before the size"))
-    }
-
-    fn expect_word(&mut self, text: &str) -> Result<()> {
-        if self.is_word(0, text) {
-            self.at += 1;
-            return Ok(());
-        }
-        self.expect(&Token::make_word(text, None))
-    }
-
-    fn identifier(&mut self) -> Result<String> {
-        if let Some(Token::Word(word)) = self.peek(0) {
-            let name = word.value.clone();
-            self.at += 1;
-            return Ok(name);
-        }
-        self.expect(&Token::make_word("a name", None)).map(|()| String::new())
-    }
-
-    fn interval_ms(&mut self) -> Result<i64> {
-        self.expect_word("INTERVAL")?;
-        let Some(Token::SingleQuotedString(number)) = self.peek(0).cloned() else {
-            return Err(invalid("an interval is a text in quotes and a unit: INTERVAL '10' SECOND"));
-        };
-        self.at += 1;
-        let mut text = number;
-        if let Some(Token::Word(unit)) = self.peek(0) {
-            text = format!("{text} {}", unit.value);
-            self.at += 1;
-        }
-        parse_duration_ms(&text)
     }
 
     /// A whole call, from its name on.

@@ -57,6 +57,7 @@ fn stored(version: Version) -> StoredVersion {
 
 /// Checks a provider; `new` makes an empty table.
 pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
+    let (mut removed, mut removing_deltas) = (0, 0);
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = layout();
@@ -65,7 +66,7 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
         let mut versions: Vec<StoredVersion> = Vec::new();
         let (mut saved, mut evicted, mut kinds) = (Model::new(), i64::MIN, [0, 0]);
         for step in 0..200 {
-            match random.below(10) {
+            match random.below(11) {
                 0..=4 => {
                     let mut wanted = BTreeMap::new();
                     for _ in 0..=random.below(30) {
@@ -114,7 +115,18 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
                     );
                 }
                 8 => {
+                    // Some that are there, and some that are not.
+                    let known: Vec<_> = model.keys().filter(|_| random.once_in(3)).cloned().collect();
+                    removed += known.len();
+                    let unknown = (evicted + 3, format!("name {}", 40 + random.below(9)));
+                    let of: Vec<_> = known.into_iter().chain([unknown]).collect();
+                    table.remove(&keys(&layout, &of)).unwrap();
+                    of.iter().for_each(|key| drop(model.remove(key)));
+                }
+                9 => {
                     if let Some(version) = table.version().unwrap().map(stored) {
+                        let has_removed = |rows: &StateRows| rows.buckets.contains(&Bucket::REMOVED);
+                        removing_deltas += usize::from(version.rows.iter().any(has_removed));
                         kinds[usize::from(version.kind == VersionKind::Delta)] += 1;
                         if version.kind == VersionKind::Snapshot {
                             versions.clear();
@@ -139,6 +151,10 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
         }
         assert!(kinds[0] > 0 && kinds[1] > 0, "there were snapshots and deltas: {kinds:?}");
     }
+    assert!(
+        removed > 10_000 && removing_deltas > 300,
+        "{removed} keys removed, {removing_deltas} deltas with such"
+    );
 }
 
 /// Bucket, name and number of a key of a table that is looked up by names.
@@ -312,6 +328,48 @@ fn an_empty_table_takes_no_memory_of_those_that_went() {
     // The list of names keeps the room that it had.
     assert_eq!(table.usage().keys, 0);
     assert!(table.usage().memory_bytes < empty + 20_000, "{:?}", table.usage());
+}
+
+/// Keys of a table of names for ever.
+fn names_for_ever(layout: &Layout, names: impl Iterator<Item = usize>) -> Keys {
+    let columns: [ArrayRef; 1] = [Arc::new(Int64Array::from_iter_values(names.map(|name| name as i64)))];
+    let mut keys = Keys::default();
+    for row in layout.encode_keys(&columns).unwrap().iter() {
+        keys.insert(Bucket::FOR_EVER, KeyHash::of(row.data()), row.data());
+    }
+    keys
+}
+
+#[test]
+fn keys_that_are_taken_out_leave_no_memory_behind() {
+    let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+    let values = vec![field("number", DataType::Int64), field("text", DataType::Utf8)];
+    let layout = Arc::new(Layout::new("t", vec![field("name", DataType::Int64)], values).unwrap());
+    let mut table = MemoryTable::new(Arc::clone(&layout), MemoryShare::default()).unwrap();
+    let write = |table: &mut MemoryTable, names: std::ops::Range<usize>| {
+        let values: [ArrayRef; 2] = [
+            Arc::new(Int64Array::from_iter_values(names.clone().map(|name| name as i64))),
+            Arc::new(StringArray::from_iter_values(names.clone().map(|name| format!("text {name}")))),
+        ];
+        table.write(&names_for_ever(&layout, names), &values).unwrap();
+    };
+    for round in 0..40 {
+        let names = round * 2000..(round + 1) * 2000;
+        write(&mut table, names.clone());
+        // Each tenth stays.
+        table.remove(&names_for_ever(&layout, names.filter(|name| name % 10 > 0))).unwrap();
+        table.version().unwrap();
+    }
+    let mut fresh = MemoryTable::new(Arc::clone(&layout), MemoryShare::default()).unwrap();
+    write(&mut fresh, 0..8000);
+    assert_eq!(table.usage().keys, 8000);
+    // As many may have gone as are there, and buffers have room.
+    let limit = fresh.usage().memory_bytes * 4;
+    assert!(table.usage().memory_bytes < limit, "{:?}, {limit}", table.usage());
+    let found = table.read(&names_for_ever(&layout, 0..80_000)).unwrap();
+    assert!(found.places.iter().all(|place| place % 10 == 0) && found.places.len() == 8000);
+    let texts = found.values[1].as_string::<i32>();
+    assert!((0..8000).all(|row| texts.value(row) == format!("text {}", row * 10)));
 }
 
 #[test]

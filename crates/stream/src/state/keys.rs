@@ -10,6 +10,9 @@ pub struct Bucket(pub i64);
 impl Bucket {
     /// Bucket of keys that are never over.
     pub const FOR_EVER: Self = Self(i64::MAX);
+
+    /// Bucket of keys, in a version, that were taken out by name: they have no values there.
+    pub const REMOVED: Self = Self(i64::MIN);
 }
 
 /// Hash of a key: CRC-32C of its bytes, the same on every machine.

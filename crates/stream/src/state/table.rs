@@ -31,6 +31,12 @@ pub trait StateTable: Send {
     /// As the provider.
     fn evict(&mut self, until: Bucket) -> Result<Vec<StateRows>>;
 
+    /// Takes these keys out, of which some may not be there; of a table whose [`Layout`](super::Layout) has no prefix.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn remove(&mut self, keys: &Keys) -> Result<()>;
+
     /// All that is there.
     ///
     /// # Errors
@@ -111,7 +117,7 @@ pub struct Version {
     pub kind: VersionKind,
     /// Buckets at it and before it are gone.
     pub evicted_until: Option<Bucket>,
-    /// Rows, some at a time.
+    /// Rows, some at a time; in a delta those of [`Bucket::REMOVED`] say which keys were taken out before the others were set.
     pub rows: Box<dyn Iterator<Item = Result<StateRows>> + Send>,
 }
 
@@ -122,6 +128,6 @@ pub struct StoredVersion {
     pub kind: VersionKind,
     /// Buckets at it and before it are gone; rows of this version are not.
     pub evicted_until: Option<Bucket>,
-    /// Its rows.
+    /// Its rows, as in a [`Version`].
     pub rows: Vec<StateRows>,
 }

@@ -20,7 +20,7 @@ const OWN_COLUMNS: usize = 2;
 /// Writes a version of a table as a file of state.
 ///
 /// It is a stream of Arrow's IPC format, which many tools read. Columns: `bucket` (INT64: the end of the key's window in
-/// microseconds since 1970, 2^63 - 1 for none), `partition` (UINT16: the virtual partition, that is CRC-32C of the key in Arrow's
+/// microseconds since 1970, 2^63 - 1 for none, -2^63 for a key that was taken out before the others of this file were set), `partition` (UINT16: the virtual partition, that is CRC-32C of the key in Arrow's
 /// row format, of a join without the row's number, times the number of partitions, divided by 2^32), the key's columns with `key.` before their names and the
 /// value's with `value.`. Metadata of the schema:
 ///

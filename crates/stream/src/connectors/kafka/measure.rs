@@ -68,21 +68,29 @@ pub fn feed(servers: &str, topic: &str, per_second: u32, time: Duration) -> Resu
     Ok(total)
 }
 
-/// Ages in milliseconds of the records that come to a topic, until there are so many or it is told to stop.
+/// Ages in milliseconds of the records that come to a topic, until `is_last` says of one that it is the last, or it is told to stop.
 ///
 /// # Errors
 /// If the topic cannot be read.
-pub fn ages_ms(servers: &str, topic: &str, count: usize, is_stopped: &AtomicBool) -> Result<Vec<f64>> {
+pub fn ages_ms(
+    servers: &str,
+    topic: &str,
+    mut is_last: impl FnMut(&Value) -> bool,
+    is_stopped: &AtomicBool,
+) -> Result<Vec<f64>> {
     let consumer = consumer(servers, topic)?;
-    let mut ages = Vec::with_capacity(count.min(1 << 20));
-    while ages.len() < count && !is_stopped.load(Ordering::Relaxed) {
+    let (mut ages, mut is_done) = (Vec::new(), false);
+    while !is_done && !is_stopped.load(Ordering::Relaxed) {
         let Some(message) = consumer.poll(WAIT) else { continue };
         let message = message.map_err(|error| failed("cannot read the measured topic", error))?;
         let now = now_us();
         let value: Option<Value> = message.payload().and_then(|value| serde_json::from_slice(value).ok());
         let sent = value.as_ref().and_then(|value| value.get("sent")).and_then(Value::as_i64);
-        let sent = sent.ok_or_else(|| corrupt("a record of the measured topic has no time"))?;
+        let (Some(value), Some(sent)) = (value, sent) else {
+            return Err(corrupt("a record of the measured topic has no time"));
+        };
         ages.push((now - sent) as f64 / 1000.0);
+        is_done = is_last(&value);
     }
     Ok(ages)
 }

@@ -10,12 +10,13 @@ use yeoul_simulation::Random;
 
 use super::*;
 use crate::BatchId;
-use crate::plan::{JoinKind, Script, StreamDefinition, plan};
+use crate::plan::{JoinKind, Script, StreamDefinition, plan_with};
 use crate::state::StoredVersion;
 
 mod chains;
 mod deduplication;
 mod joins;
+mod keyed;
 
 const STREAMS: &str = "CREATE STREAM l (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 ms') WITH ('connector' = 'x');\
     CREATE STREAM r (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '30 ms') WITH ('connector' = 'x');\
@@ -32,7 +33,9 @@ fn query(text: &str) -> Query {
         let field = |c: &crate::plan::StreamColumn| Field::new(&c.name, c.data_type.clone(), true);
         Ok(Arc::new(Schema::new(stream.columns.iter().map(field).collect::<Vec<_>>())))
     };
-    plan(&script, schema_of).unwrap_or_else(|error| panic!("{text}: {error}")).remove(0)
+    plan_with(&script, &keyed::functions(), schema_of)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .remove(0)
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {

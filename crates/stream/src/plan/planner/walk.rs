@@ -10,6 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use super::distinct::DistinctNode;
+use super::keyed::{self, KeyedCall};
 use super::{
     PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, physical, planning,
 };
@@ -22,6 +23,15 @@ pub(super) struct Relation {
     pub base: Base,
     /// Windows that they get.
     pub windows: Option<WindowFunction>,
+    /// State function over them.
+    pub keyed: Option<KeyedCall>,
+}
+
+impl Relation {
+    /// Rows as they are.
+    pub fn of(base: Base) -> Self {
+        Self { base, windows: None, keyed: None }
+    }
 }
 
 /// Origin of rows.
@@ -110,12 +120,16 @@ impl<'a> Walk<'a> {
         if !scan.filters.is_empty() || scan.fetch.is_some() {
             return Err(invalid("a part of the rows of a stream is not there yet (LIMIT)"));
         }
-        let (mut built, schema) = match &relation.base {
+        let (mut built, mut schema) = match &relation.base {
             Base::Stream(stream) => (self.stream(stream), Arc::clone(&self.schemas[stream])),
             Base::View(plan) => (self.build(plan)?, Arc::new(plan.schema().as_arrow().clone())),
         };
         if let Some(windows) = &relation.windows {
             built = self.windows(built, windows, table, &schema)?;
+        }
+        if let Some(call) = &relation.keyed {
+            built = keyed::plan(built, call, &schema)?;
+            schema = call.schema();
         }
         let columns =
             schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
@@ -182,7 +196,7 @@ impl<'a> Walk<'a> {
             LogicalPlan::TableScan(scan) => self.relations.get(scan.table_name.table()).map(|of| (scan, of)),
             _ => None,
         };
-        let Some((scan, Relation { base: Base::Stream(stream), windows })) = stream else {
+        let Some((scan, Relation { base: Base::Stream(stream), windows, keyed: None })) = stream else {
             built.push(Stage::Filter(physical(self.state, filter.predicate.clone(), filter.input.schema())?));
             return Ok(built);
         };

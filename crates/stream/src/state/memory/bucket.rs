@@ -5,6 +5,9 @@ use super::chains::Chains;
 use super::column::{ColumnKind, Incoming, ValueColumn};
 use crate::state::{Bucket, KeyHash, Keys, Layout};
 
+/// Keys that have to have gone before the others are moved.
+const SPARSE_KEYS_MIN: usize = 1000;
+
 /// Keys of one span of time with their values.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryBucket {
@@ -91,7 +94,9 @@ impl MemoryBucket {
         let due = self.due.as_mut().expect("it was just made");
         while due.peek().is_some_and(|Reverse((bucket, _))| *bucket <= until) {
             let Some(Reverse((_, slot))) = due.pop() else { break };
-            slots.push(slot as usize);
+            if self.has_gone.get(slot as usize).is_none_or(|has_gone| !has_gone) {
+                slots.push(slot as usize);
+            }
         }
         if slots.is_empty() {
             return slots;
@@ -103,6 +108,38 @@ impl MemoryBucket {
         }
         self.gone += slots.len();
         slots
+    }
+
+    /// Takes out a key, if it is there. Nothing else moves.
+    pub fn remove(&mut self, hash: KeyHash, key: &[u8]) -> bool {
+        let Some(slot) = self.keys.find(hash, key) else { return false };
+        self.has_gone.resize(self.keys.len(), false);
+        self.has_gone[slot] = true;
+        self.keys.remove(slot);
+        self.gone += 1;
+        true
+    }
+
+    /// True if most of the memory is of keys that have gone.
+    pub fn is_sparse(&self) -> bool {
+        self.gone > SPARSE_KEYS_MIN && self.gone > self.len()
+    }
+
+    /// The same keys and values in memory of their own, without those that have gone; of a table without prefixes.
+    pub fn compacted(&self, kinds: &[ColumnKind], layout: &Layout) -> Self {
+        let mut compacted = Self::new(kinds, layout);
+        for slot in self.slots() {
+            let key = self.keys.key(slot);
+            let (place, _) = compacted.keys.insert(self.keys.bucket(slot), self.keys.hash(slot), key);
+            for (column, from) in compacted.columns.iter_mut().zip(&self.columns) {
+                column.push_from(from, slot);
+            }
+            compacted.is_changed.push(self.is_changed[slot]);
+            if self.is_changed[slot] {
+                compacted.changed.push(u32::try_from(place).expect("there are less than 2^32 keys"));
+            }
+        }
+        compacted
     }
 
     /// Slots that changed since this was asked last, and are there.

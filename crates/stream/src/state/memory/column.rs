@@ -103,6 +103,24 @@ impl ValueColumn {
         }
     }
 
+    /// Adds a slot with the value of a slot of another column of the same kind.
+    pub fn push_from(&mut self, from: &Self, slot: usize) {
+        match (self, from) {
+            (
+                Self::Fixed { width, bytes, is_valid },
+                Self::Fixed { bytes: values, is_valid: are_valid, .. },
+            ) => {
+                bytes.extend_from_slice(&values[slot * *width..(slot + 1) * *width]);
+                is_valid.push(are_valid[slot]);
+            }
+            (Self::Encoded { cells, bytes }, Self::Encoded { cells: values, .. }) => {
+                *bytes += values[slot].len();
+                cells.push(values[slot].clone());
+            }
+            _ => unreachable!("a column keeps its type"),
+        }
+    }
+
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Fixed { bytes, is_valid, .. } => bytes.capacity() + is_valid.capacity(),

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, new_null_array};
 
 use super::bucket::MemoryBucket;
 use super::chains::{Chains, PrefixSpans};
@@ -36,6 +36,8 @@ pub struct MemoryTable {
     evicted_until: Option<Bucket>,
     /// True if keys have gone since the last version.
     has_evicted: bool,
+    /// Keys that were taken out by name since the last version.
+    removed: Keys,
     /// Versions since the last snapshot and their rows; none before the first snapshot.
     deltas: Option<(u64, u64)>,
 }
@@ -59,6 +61,7 @@ impl MemoryTable {
             spans_bytes: 0,
             evicted_until: None,
             has_evicted: false,
+            removed: Keys::default(),
             deltas: None,
         })
     }
@@ -69,7 +72,7 @@ impl MemoryTable {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.spans_bytes + self.prefixes.memory_bytes()
+        self.spans_bytes + self.prefixes.memory_bytes() + self.removed.memory_bytes()
     }
 
     /// Sets rows of one span.
@@ -128,6 +131,13 @@ impl MemoryTable {
         let incoming = self.incoming(&rows.values)?;
         let mut begin = 0;
         while begin < rows.len() {
+            if rows.buckets[begin] == Bucket::REMOVED {
+                let key = encoded.row(begin);
+                let spans: Vec<i64> = self.spans.keys().copied().collect();
+                spans.into_iter().for_each(|span| self.take_out(span, KeyHash::of(key.data()), key.data()));
+                begin += 1;
+                continue;
+            }
             let span = self.layout.span(rows.buckets[begin]);
             let same = rows.buckets[begin..].iter().take_while(|bucket| self.layout.span(**bucket) == span);
             let count = same.count();
@@ -140,6 +150,38 @@ impl MemoryTable {
             begin += count;
         }
         Ok(())
+    }
+
+    /// Takes a key out of a span, if it is there.
+    fn take_out(&mut self, span: i64, hash: KeyHash, key: &[u8]) {
+        let Some(shared) = self.spans.get_mut(&span) else { return };
+        if shared.keys.find(hash, key).is_none() {
+            return;
+        }
+        let before = shared.memory_bytes();
+        let content = Arc::make_mut(shared);
+        self.keys -= u64::from(content.remove(hash, key));
+        if content.is_sparse() {
+            *shared = Arc::new(content.compacted(&self.kinds, &self.layout));
+        }
+        self.spans_bytes = self.spans_bytes + shared.memory_bytes() - before;
+    }
+
+    /// Keys that were taken out by name since the last version, as rows of the next one.
+    fn take_removed(&mut self) -> Result<Vec<StateRows>> {
+        let removed = std::mem::take(&mut self.removed);
+        let parts = (0..removed.len()).step_by(ROWS_MAX);
+        let part = |begin: usize| {
+            let places = begin..removed.len().min(begin + ROWS_MAX);
+            let nulls = |field: &arrow::datatypes::FieldRef| new_null_array(field.data_type(), places.len());
+            Ok(StateRows {
+                buckets: vec![Bucket::REMOVED; places.len()],
+                hashes: places.clone().map(|at| removed.hash(at)).collect(),
+                values: self.layout.values.iter().map(nulls).collect(),
+                keys: self.layout.decode_keys(places.clone().map(|at| removed.key(at)))?,
+            })
+        };
+        parts.map(part).collect()
     }
 
     /// Takes a span out.
@@ -252,12 +294,25 @@ impl StateTable for MemoryTable {
         Ok(rows)
     }
 
+    fn remove(&mut self, keys: &Keys) -> Result<()> {
+        assert!(!self.layout.has_prefix(), "rows that are looked up together go by their time");
+        let before = self.memory_bytes();
+        for at in 0..keys.len() {
+            let (span, hash, key) = (self.layout.span(keys.bucket(at)), keys.hash(at), keys.key(at));
+            self.take_out(span, hash, key);
+            self.removed.insert(Bucket::REMOVED, hash, key);
+        }
+        let after = self.memory_bytes();
+        if after > before { self.memory.grow(after - before) } else { Ok(()) }
+    }
+
     fn scan(&self) -> Result<Vec<StateRows>> {
         self.snapshot().rows.collect()
     }
 
     fn version(&mut self) -> Result<Option<Version>> {
-        if self.changed.is_empty() && !self.has_evicted && self.deltas.is_some() {
+        let has_changed = !self.changed.is_empty() || !self.removed.is_empty() || self.has_evicted;
+        if !has_changed && self.deltas.is_some() {
             return Ok(None);
         }
         self.has_evicted = false;
@@ -267,7 +322,8 @@ impl StateTable for MemoryTable {
             let content = Arc::make_mut(self.spans.get_mut(&span).expect("a span that changed is there"));
             slots.extend(content.take_changed().into_iter().map(|slot| (span, slot as usize)));
         }
-        let rows = slots.len() as u64;
+        let removed = self.take_removed()?;
+        let rows = slots.len() as u64 + removed.iter().map(|rows| rows.len() as u64).sum::<u64>();
         if self.wants_snapshot(rows) {
             self.deltas = Some((0, 0));
             return Ok(Some(self.snapshot()));
@@ -281,7 +337,7 @@ impl StateTable for MemoryTable {
                 gather(&self.layout, &self.kinds, slots)
             })
             .collect();
-        let rows = parts?.into_iter().map(Ok);
+        let rows = removed.into_iter().chain(parts?).map(Ok);
         let (kind, evicted_until) = (VersionKind::Delta, self.evicted_until);
         Ok(Some(Version { kind, evicted_until, rows: Box::new(rows) }))
     }
