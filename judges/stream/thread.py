@@ -10,6 +10,7 @@
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import signal
@@ -48,12 +49,12 @@ class Query:
         self.lives = 0
         self.start()
 
-    def start(self):
+    def start(self, **environment):
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
         line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(line, stdout=log, stderr=log)
+            self.process = subprocess.Popen(line, stdout=log, stderr=log, env={**os.environ, **environment})
 
     def said(self):
         return self.log.read_text(errors="replace")

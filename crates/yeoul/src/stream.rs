@@ -32,7 +32,8 @@ enum Verb {
 /// Run the queries of a job file
 ///
 /// Each query writes what it has done to a folder of its name in the checkpoint directory, and goes on from there when it is
-/// run again, also after a crash: no row is lost, and rows since the last checkpoint may come again.
+/// run again, also after a crash: no row is lost, and rows since the last checkpoint may come again, unless its sink delivers
+/// exactly once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -54,6 +54,7 @@ const DECISIONS: [&str; 47] = [
     "crates/sql/src/output/layout.rs",
     "crates/sql/src/shell/statement.rs",
     "crates/stream/src/checkpoint/coordinator.rs",
+    "crates/stream/src/checkpoint/output.rs",
     "crates/stream/src/connectors/kafka/offsets.rs",
     "crates/stream/src/dataflow/pace.rs",
     "crates/stream/src/operators",

@@ -5,6 +5,10 @@ use crate::BatchId;
 /// It decides and does nothing: a query tells it what happened ([`Event`]) and carries out what it answers ([`Command`]). The
 /// order that it keeps: barrier; then all rows before the barrier acknowledged by the sinks, and the state's changes stored;
 /// then the marker; then the sources may forget.
+///
+/// Output in a transaction takes two steps more before the marker: the manifest is prepared, durably, and then the transaction is
+/// committed. A commit whose outcome is not known is neither aborted nor repeated by a later step: the process gives up, and
+/// the next one asks Kafka ([`base`](super::base)). No transaction begins before the one before it is complete.
 #[derive(Debug)]
 pub struct Coordinator {
     interval_ms: i64,
@@ -21,7 +25,18 @@ struct InFlight {
     batch: BatchId,
     is_acknowledged: bool,
     is_stored: bool,
+    /// How far its transaction is; none if it has no output in one.
+    output: Option<OutputStep>,
     is_marking: bool,
+}
+
+/// How far a transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OutputStep {
+    Open,
+    Preparing,
+    Committing,
+    Committed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +65,14 @@ pub enum Event {
     Acknowledged(BatchId),
     /// The state's changes up to that barrier are on disk.
     Stored(BatchId),
+    /// The epoch that ends has output in a transaction; said between its barrier and what comes after.
+    InTransaction(BatchId),
+    /// The manifest of this epoch is prepared: from now on its transaction may be committed.
+    Prepared(BatchId),
+    /// Its transaction is committed.
+    Committed(BatchId),
+    /// Its transaction was to be committed, and whether it is cannot be known.
+    InDoubt(BatchId),
     /// The marker of this epoch is set.
     Marked(BatchId),
     /// The marker was set by somebody else: another process has the query.
@@ -74,6 +97,12 @@ pub enum BarrierTime {
 pub enum Command {
     /// End the epoch: note where sources are, tell sinks, take the state's changes and store them.
     Barrier(BatchId),
+    /// Store what the marker would be, without setting it.
+    Prepare(BatchId),
+    /// Commit the transaction of the epoch, with its name in it.
+    Commit(BatchId),
+    /// Stop at once, and neither commit nor abort: the next process asks Kafka what became of the transaction.
+    GiveUp(BatchId),
     /// Set the marker of the epoch.
     Mark(BatchId),
     /// The checkpoint is complete.
@@ -101,10 +130,15 @@ impl Coordinator {
         (self.last_barrier_ms + self.interval_ms - now_ms).clamp(0, self.interval_ms)
     }
 
+    /// Whether an epoch's transaction is on its way to its commit: what comes now has to wait, for a producer has one at a time.
+    pub fn holds_output(&self) -> bool {
+        self.in_flight.as_ref().is_some_and(|flight| flight.output.is_some())
+    }
+
     /// Takes an event, and says what is to be done.
     ///
     /// # Panics
-    /// If a marker that nobody asked for is said to be set.
+    /// If a step that nobody asked for is said to be done.
     pub fn handle(&mut self, event: Event) -> Vec<Command> {
         if self.phase == Phase::Ended {
             return Vec::new();
@@ -125,6 +159,23 @@ impl Coordinator {
                 if let Some(flight) = self.in_flight.as_mut().filter(|flight| flight.batch == batch) {
                     flight.is_stored = true;
                 }
+            }
+            Event::InTransaction(batch) => {
+                let flight = self.flight(batch);
+                assert!(flight.output.is_none() && !flight.is_marking, "said at the barrier");
+                flight.output = Some(OutputStep::Open);
+                return Vec::new();
+            }
+            Event::Prepared(batch) => {
+                self.output_steps(batch, OutputStep::Preparing, OutputStep::Committing);
+                return vec![Command::Commit(batch)];
+            }
+            Event::Committed(batch) => {
+                self.output_steps(batch, OutputStep::Committing, OutputStep::Committed);
+            }
+            Event::InDoubt(batch) => {
+                self.phase = Phase::Ended;
+                return vec![Command::GiveUp(batch)];
             }
             Event::Marked(batch) => {
                 let flight = self.in_flight.take().expect("a marker is set for a checkpoint in flight");
@@ -165,8 +216,13 @@ impl Coordinator {
         let batch = self.open;
         self.open = batch.next();
         self.last_barrier_ms = now_ms;
-        self.in_flight =
-            Some(InFlight { batch, is_acknowledged: false, is_stored: false, is_marking: false });
+        self.in_flight = Some(InFlight {
+            batch,
+            is_acknowledged: false,
+            is_stored: false,
+            output: None,
+            is_marking: false,
+        });
         vec![Command::Barrier(batch)]
     }
 
@@ -175,8 +231,28 @@ impl Coordinator {
         if !flight.is_acknowledged || !flight.is_stored || flight.is_marking {
             return Vec::new();
         }
-        flight.is_marking = true;
-        vec![Command::Mark(flight.batch)]
+        match flight.output {
+            None | Some(OutputStep::Committed) => {
+                flight.is_marking = true;
+                vec![Command::Mark(flight.batch)]
+            }
+            Some(OutputStep::Open) => {
+                flight.output = Some(OutputStep::Preparing);
+                vec![Command::Prepare(flight.batch)]
+            }
+            Some(OutputStep::Preparing | OutputStep::Committing) => Vec::new(),
+        }
+    }
+
+    fn flight(&mut self, batch: BatchId) -> &mut InFlight {
+        let flight = self.in_flight.as_mut().filter(|flight| flight.batch == batch);
+        flight.expect("it is told of the checkpoint in flight")
+    }
+
+    fn output_steps(&mut self, batch: BatchId, from: OutputStep, to: OutputStep) {
+        let flight = self.flight(batch);
+        assert!(flight.output == Some(from), "the step of {batch} was not asked for");
+        flight.output = Some(to);
     }
 }
 

@@ -2,12 +2,18 @@
 //!
 //! - [`wire`]: manifests, and Spark's logs beside them
 //! - [`Coordinator`]: when a checkpoint begins and when it is complete; it decides and does no I/O
+//! - [`base`]: from which checkpoint a query goes on whose output is delivered exactly once
 //! - [`CheckpointStore`]: manifests in a folder, each created only if it is absent; [`CommitMarker`]: the place where a
 //!   checkpoint becomes true
 
 mod coordinator;
+mod output;
 mod store;
 pub mod wire;
 
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
-pub use store::{CheckpointStore, Claim, CommitMarker, Marked, Recovered, new_id};
+pub use output::{Base, OutputMarker, OutputPosition, base};
+pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};
+
+#[cfg(test)]
+mod output_fault_tests;

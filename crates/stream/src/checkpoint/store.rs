@@ -8,12 +8,15 @@ use yeoul_disk::{Disk, Open, Sequential, make_folders, read_file, replace_file};
 use super::wire::{
     Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
 };
+use super::{Base, OutputMarker, OutputPosition, base};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::state::{Layout, Version};
 
 /// Folder of the files of state.
 const STATE_FOLDER: &str = "yeoul/state";
+/// Folder of the manifests of transactions that may be committed, and whose markers are not set yet.
+const PREPARED_FOLDER: &str = "yeoul/prepared";
 /// How often a claim that another process was faster with is tried again.
 const CLAIMS_MAX: usize = 100;
 
@@ -42,6 +45,7 @@ pub enum Marked {
 /// | `metadata` | the query's id, as Spark writes it |
 /// | `yeoul/manifests/N` | [`Manifest`] of epoch N, created only if it is absent |
 /// | `yeoul/state/N-G-T` | the changes of table T in epoch N, or all of it, as the process of generation G wrote them |
+/// | `yeoul/prepared/N-G` | the manifest of an epoch whose transaction may be committed |
 /// | `offsets/N`, `commits/N` | the same for Spark's tools |
 ///
 /// A process that takes a query over claims the next epoch with a manifest of its own, whose generation is one greater. The
@@ -60,8 +64,19 @@ pub struct Claim<'a> {
     pub state_identity: Option<String>,
     /// Where the sources of a new query begin.
     pub initial_offsets: Box<dyn FnOnce() -> Result<Vec<serde_json::Value>> + 'a>,
+    /// What Kafka says of its output, if that is delivered exactly once.
+    pub output: Option<OutputClaim>,
     /// Now, in milliseconds since 1970.
     pub now_ms: i64,
+}
+
+/// What Kafka says of a query's output, once older processes are fenced.
+#[derive(Debug, Clone)]
+pub struct OutputClaim {
+    /// Transactional id of the query.
+    pub transactional_id: String,
+    /// The last transaction that is committed.
+    pub committed: Option<OutputMarker>,
 }
 
 /// A query that was taken over.
@@ -83,7 +98,7 @@ impl CheckpointStore {
     /// # Errors
     /// As the file system reports.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> Result<Self> {
-        for name in ["yeoul/manifests", STATE_FOLDER, "offsets", "commits"] {
+        for name in ["yeoul/manifests", STATE_FOLDER, PREPARED_FOLDER, "offsets", "commits"] {
             make_folders(&*disk, &folder.join(name))?;
         }
         Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
@@ -98,7 +113,13 @@ impl CheckpointStore {
         let mut initial_offsets = Some(claim.initial_offsets);
         let mut offsets = None;
         for _ in 0..CLAIMS_MAX {
-            let (last, newest, warnings) = self.newest()?;
+            let (last, newest, mut warnings) = self.newest()?;
+            let newest_generation = last.as_ref().map_or(0, |(last, _)| last.generation);
+            let last = self.base(last, newest, claim.output.as_ref(), &mut warnings)?;
+            let output = claim.output.clone().map(|output| OutputPosition {
+                transactional_id: output.transactional_id,
+                last: output.committed,
+            });
             let batch = newest.map_or(BatchId::FIRST, BatchId::next);
             let is_new = last.is_none();
             let mut state = Vec::new();
@@ -107,8 +128,8 @@ impl CheckpointStore {
                     state = contents;
                     check_same(&last, &query_id, &claim.sources, claim.state_identity.as_deref())?;
                     self.write_spark_logs(&last)?;
-                    let generation = last.generation + 1;
-                    Manifest { generation, batch, timestamp_ms: claim.now_ms, ..last }
+                    let generation = last.generation.max(newest_generation) + 1;
+                    Manifest { generation, batch, timestamp_ms: claim.now_ms, output, ..last }
                 }
                 None if newest.is_some() => {
                     let text = format!("no checkpoint in '{}' can be used", self.folder.display());
@@ -131,6 +152,7 @@ impl CheckpointStore {
                         sources: sources.collect(),
                         state_identity: claim.state_identity.clone(),
                         state_files: Vec::new(),
+                        output,
                     }
                 }
             };
@@ -143,8 +165,76 @@ impl CheckpointStore {
         Err(Error::new(ErrorKind::Conflict, text).with_hint("run one process for a checkpoint"))
     }
 
+    /// The checkpoint from which to go on: the last one, or a prepared one if its output is committed.
+    fn base(
+        &self,
+        last: Option<Usable>,
+        newest: Option<BatchId>,
+        output: Option<&OutputClaim>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Usable>> {
+        let covered = last.as_ref().and_then(|(last, _)| last.output.as_ref());
+        let Some(output) = output else {
+            if covered.is_some() {
+                return Err(invalid("the checkpoint is of output that is delivered exactly once").with_hint(
+                    "'delivery-guarantee' = 'exactly-once' goes on with it; name another directory with --checkpoint to begin anew",
+                ));
+            }
+            return Ok(last);
+        };
+        let marker = match base(covered, &output.transactional_id, output.committed)? {
+            Base::LastCheckpoint => return Ok(last),
+            Base::Prepared(marker) => marker,
+        };
+        let path = self.prepared(marker);
+        let lost = |error: Error| {
+            let text = format!(
+                "the output of epoch {} is committed, and its checkpoint '{}' cannot be used",
+                marker.batch,
+                path.display()
+            );
+            corrupt(text).with_hint("to go on from an earlier one would give output again").with_source(error)
+        };
+        let bytes = read_file(&*self.disk, &path).map_err(|error| lost(error.into()))?;
+        let manifest = Manifest::decode(&bytes).map_err(|error| lost(corrupt(error.to_string())))?;
+        let state = self.state_of(&manifest).map_err(lost)?;
+        if newest.is_some_and(|newest| newest >= marker.batch) {
+            warnings
+                .push(format!("checkpoint '{}' is used: later ones do not cover its output", path.display()));
+        }
+        Ok(Some((manifest, state)))
+    }
+
+    /// Stores the manifest of an epoch whose transaction is to be committed next.
+    ///
+    /// # Errors
+    /// As the file system reports.
+    pub fn prepare(&self, manifest: &Manifest) -> Result<()> {
+        let marker = OutputMarker { batch: manifest.batch, generation: manifest.generation };
+        self.replace(&self.prepared(marker), &manifest.encode())
+    }
+
+    fn prepared(&self, marker: OutputMarker) -> PathBuf {
+        self.folder.join(PREPARED_FOLDER).join(format!("{:020}-{}", marker.batch.0, marker.generation))
+    }
+
+    /// Removes prepared manifests before that of the last committed transaction.
+    fn prune_prepared(&self, manifest: &Manifest) -> Result<()> {
+        let Some(last) = manifest.output.as_ref().and_then(|output| output.last) else { return Ok(()) };
+        let last = self.prepared(last);
+        for path in self.disk.list(&self.folder.join(PREPARED_FOLDER))? {
+            if path.file_name() < last.file_name() {
+                self.disk.remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The query's id: that of the file `metadata`, or a new one.
-    fn query_id(&self) -> Result<String> {
+    ///
+    /// # Errors
+    /// `Corrupt` if the file cannot be read; as the file system reports.
+    pub fn query_id(&self) -> Result<String> {
         let path = self.folder.join("metadata");
         match read_file(&*self.disk, &path) {
             Ok(bytes) => {
@@ -276,18 +366,24 @@ impl CheckpointStore {
         self.replace(&commit, commit_entry(manifest.watermark_ms).as_bytes())
     }
 
-    /// Removes files of state that no retained checkpoint names: they are older than the first of the oldest one.
+    /// Removes files of state that neither a retained checkpoint nor a prepared one names: they are older than the first of all.
     fn prune_state(&self) -> Result<()> {
         let Some(oldest) = self.numbers("yeoul/manifests")?.first().copied().map(BatchId) else {
             return Ok(());
         };
-        let Ok(oldest) = Manifest::decode(&read_file(&*self.disk, &self.manifest(oldest))?) else {
-            return Ok(());
-        };
-        let Some(first) = oldest.state_files.iter().map(|file| &file.name).min() else { return Ok(()) };
+        let mut firsts = Vec::new();
+        let mut prepared = self.disk.list(&self.folder.join(PREPARED_FOLDER))?;
+        // What was not put in its place is not prepared.
+        prepared.retain(|path| path.extension().is_none());
+        for path in [self.manifest(oldest)].into_iter().chain(prepared) {
+            // One that cannot be read may name any.
+            let Ok(manifest) = Manifest::decode(&read_file(&*self.disk, &path)?) else { return Ok(()) };
+            firsts.extend(manifest.state_files.into_iter().map(|file| file.name).min());
+        }
+        let Some(first) = firsts.into_iter().min() else { return Ok(()) };
         for path in self.disk.list(&self.folder.join(STATE_FOLDER))? {
             // Names are as long as each other up to the epoch's number, so their order is that of the epochs.
-            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < **first) {
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < *first) {
                 self.disk.remove_file(&path)?;
             }
         }
@@ -349,6 +445,7 @@ impl CommitMarker for CheckpointStore {
         file.sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
         yeoul_disk::sync_folder_of(&*self.disk, &path)?;
         self.write_spark_logs(manifest)?;
+        self.prune_prepared(manifest)?;
         self.prune(manifest.batch)?;
         Ok(Marked::Set)
     }

@@ -3,7 +3,8 @@ use serde_json::Value;
 
 use super::console::ConsoleSink;
 use super::kafka::{
-    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, record_schema,
+    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions, check_interval,
+    record_schema,
 };
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
@@ -11,6 +12,7 @@ use super::rate::RateSource;
 use super::rate_schedule::RateSchedule;
 use super::{Decoder, Sink, Source};
 use crate::BatchId;
+use crate::checkpoint::OutputMarker;
 use crate::error::{Result, invalid};
 use crate::plan::{OptionMap, SinkDefinition, StreamDefinition};
 
@@ -170,13 +172,44 @@ impl SinkConnector {
         Ok(connector)
     }
 
+    /// Checks that it can do with so much time between checkpoints.
+    ///
+    /// # Errors
+    /// `Invalid` if not.
+    pub fn check_interval(&self, interval_ms: i64) -> Result<()> {
+        match self {
+            Self::Kafka(options) if options.transactional_id_prefix.is_some() => {
+                check_interval(options, interval_ms)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins transactions, if it delivers exactly once, and says which is the last that is committed. Older processes are
+    /// fenced then.
+    ///
+    /// # Errors
+    /// As [`Transactions::begin`].
+    pub fn transactions(
+        &self,
+        query_id: &str,
+        interval_ms: i64,
+    ) -> Result<Option<(Transactions, Option<OutputMarker>)>> {
+        match self {
+            Self::Kafka(options @ KafkaSinkOptions { transactional_id_prefix: Some(prefix), .. }) => {
+                Transactions::begin(options, prefix, query_id, interval_ms).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Opens it for the epochs from `open` on.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open(&self, open: BatchId) -> Result<Box<dyn Sink>> {
+    pub fn open(&self, transactions: Option<Transactions>, open: BatchId) -> Result<Box<dyn Sink>> {
         Ok(match self {
-            Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), open)?),
+            Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), transactions, open)?),
             Self::Console => Box::new(ConsoleSink::default()),
             Self::Memory(rows) => Box::new(MemorySink::new(rows.clone())),
             Self::Noop => Box::new(NoopSink::default()),

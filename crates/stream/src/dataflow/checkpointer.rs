@@ -6,7 +6,8 @@ use yeoul_base::failpoint;
 
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, StateFile};
-use crate::checkpoint::{CheckpointStore, CommitMarker, Marked};
+use crate::checkpoint::{CheckpointStore, CommitMarker, Marked, OutputMarker};
+use crate::connectors::kafka::{CommitOutcome, Transactions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{Layout, Version};
 
@@ -20,6 +21,8 @@ pub(super) struct Checkpointer {
 
 enum Todo {
     Store { batch: BatchId, generation: u64, versions: Vec<(Arc<Layout>, Version)> },
+    Prepare(Manifest),
+    Commit(OutputMarker),
     Mark(Manifest),
 }
 
@@ -27,6 +30,10 @@ enum Todo {
 pub(super) enum Outcome {
     /// The changes of all tables are on disk.
     Stored(Vec<StateFile>),
+    /// The manifest is prepared.
+    Prepared,
+    /// The transaction was committed, or not.
+    Committed(CommitOutcome),
     /// The marker was set, or not.
     Marked(Marked),
 }
@@ -36,7 +43,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// If the system has no thread.
-    pub fn start(mut store: CheckpointStore) -> Result<Self> {
+    pub fn start(mut store: CheckpointStore, transactions: Option<Transactions>) -> Result<Self> {
         let (todo, list) = channel::<Todo>();
         let (tell, outcomes) = channel();
         let work = move || {
@@ -50,6 +57,19 @@ impl Checkpointer {
                         let stored = stored.collect::<Result<_>>().map(Outcome::Stored);
                         failpoint("stream-after-state");
                         stored
+                    }
+                    Todo::Prepare(manifest) => {
+                        failpoint("stream-before-prepare");
+                        let prepared = store.prepare(&manifest).map(|()| Outcome::Prepared);
+                        failpoint("stream-after-prepare");
+                        prepared
+                    }
+                    Todo::Commit(marker) => {
+                        let transactions = transactions.as_ref().expect("it has output in a transaction");
+                        failpoint("stream-before-commit");
+                        let committed = transactions.commit(marker).map(Outcome::Committed);
+                        failpoint("stream-after-commit");
+                        committed
                     }
                     Todo::Mark(manifest) => {
                         failpoint("stream-before-marker");
@@ -86,6 +106,22 @@ impl Checkpointer {
     /// `Internal` if the thread broke.
     pub fn mark(&self, manifest: Manifest) -> Result<()> {
         self.send(Todo::Mark(manifest))
+    }
+
+    /// Has a manifest prepared.
+    ///
+    /// # Errors
+    /// `Internal` if the thread broke.
+    pub fn prepare(&self, manifest: Manifest) -> Result<()> {
+        self.send(Todo::Prepare(manifest))
+    }
+
+    /// Has the open transaction committed.
+    ///
+    /// # Errors
+    /// `Internal` if the thread broke.
+    pub fn commit(&self, marker: OutputMarker) -> Result<()> {
+        self.send(Todo::Commit(marker))
     }
 
     fn send(&self, todo: Todo) -> Result<()> {

@@ -157,6 +157,7 @@ impl Outside {
             sources: Vec::new(),
             state_identity: None,
             state_files: Vec::new(),
+            output: None,
         };
         Life {
             operators: Operators::new(&self.query, &manifest, Some(Box::new(table))).unwrap(),
@@ -334,6 +335,9 @@ impl Life {
                     outside.tally.count(Event::Completed);
                 }
                 Command::Yield | Command::End => self.is_ended = true,
+                Command::Prepare(_) | Command::Commit(_) | Command::GiveUp(_) => {
+                    unreachable!("its output is in no transaction")
+                }
             }
         }
     }

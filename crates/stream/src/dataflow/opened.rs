@@ -6,7 +6,8 @@ use yeoul_disk::RealDisk;
 
 use super::inputs::{Input, Inputs};
 use crate::checkpoint::wire::{Manifest, read_state_file};
-use crate::checkpoint::{CheckpointStore, Claim, Recovered};
+use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered};
+use crate::connectors::kafka::Transactions;
 use crate::connectors::{Sink, SinkConnector, StreamConnector};
 use crate::error::{Error, Result, corrupt, invalid};
 use crate::operators::Operators;
@@ -20,6 +21,8 @@ pub(super) struct Opened {
     pub inputs: Inputs,
     pub operators: Operators,
     pub sink: Box<dyn Sink>,
+    /// What its output is committed with, if it is delivered exactly once.
+    pub transactions: Option<Transactions>,
 }
 
 /// Connectors of a query, with options checked.
@@ -31,7 +34,9 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
         check_same_schema(&connector.schema(), schema)?;
         streams.push(connector);
     }
-    Ok((streams, SinkConnector::new(&query.sink, &query.pipeline.schema)?))
+    let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
+    sink.check_interval(query.settings.checkpoint_interval_ms)?;
+    Ok((streams, sink))
 }
 
 impl Opened {
@@ -48,7 +53,15 @@ impl Opened {
         };
         let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
         let mut store = store.map_err(unusable)?;
+        // Older processes are fenced before anything is read that they might change.
+        let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms)?;
+        let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
+            transactional_id: transactions.id().to_owned(),
+            committed: *committed,
+        });
+        let transactions = begun.map(|(transactions, _)| transactions);
         let claim = Claim {
+            output,
             sources: streams.iter().map(StreamConnector::description).collect(),
             state_identity: Operators::state_identity(query),
             initial_offsets: Box::new(|| streams.iter().map(StreamConnector::initial_offset).collect()),
@@ -67,8 +80,8 @@ impl Opened {
             let dead_letters = stream.open_dead_letters(open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }
-        let sink = sink.open(open)?;
-        Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink })
+        let sink = sink.open(transactions.clone(), open)?;
+        Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })
     }
 }
 

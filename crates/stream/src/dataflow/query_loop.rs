@@ -14,8 +14,9 @@ use super::opened::Opened;
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
-use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, new_id};
+use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, new_id};
 use crate::connectors::Sink;
+use crate::connectors::kafka::{CommitOutcome, Transactions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -44,6 +45,7 @@ pub(super) struct QueryLoop<'a> {
     /// When batches end, for operators that care.
     pace: Option<Pace>,
     sink: Box<dyn Sink>,
+    transactions: Option<Transactions>,
     epoch: Epoch,
     latencies: Latencies,
     is_at_end: bool,
@@ -66,7 +68,7 @@ impl Epoch {
 
 impl<'a> QueryLoop<'a> {
     pub fn new(query: &Query, opened: Opened, shared: &'a Shared) -> Result<Self> {
-        let Opened { store, recovered, mut inputs, operators, sink } = opened;
+        let Opened { store, recovered, mut inputs, operators, sink, transactions } = opened;
         if query.settings.trigger == Trigger::AvailableNow {
             inputs.stop_at_latest()?;
         }
@@ -91,13 +93,14 @@ impl<'a> QueryLoop<'a> {
             name: query.name.clone(),
             run_id,
             coordinator: Coordinator::new(open, query.settings.checkpoint_interval_ms, now_ms()),
-            checkpointer: Checkpointer::start(store)?,
+            checkpointer: Checkpointer::start(store, transactions.clone())?,
             complete: manifest,
             in_flight: None,
             inputs,
             operators,
             pace,
             sink,
+            transactions,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),
             is_at_end: false,
@@ -117,6 +120,10 @@ impl<'a> QueryLoop<'a> {
             let wants_empty_batch = self.operators.wants_empty_batch();
             let next = self.pace.as_mut().map_or(Next::Poll, |pace| pace.next(now_ms(), wants_empty_batch));
             let is_within_plan = self.pace.as_ref().is_some_and(Pace::is_within_plan);
+            if self.coordinator.holds_output() {
+                std::thread::sleep(WAIT_LEAST);
+                continue;
+            }
             let is_leaving = (self.shared.is_stopped() && !is_within_plan) || self.is_at_end;
             match next {
                 _ if is_leaving => std::thread::sleep(WAIT_IN_FLIGHT.min(self.wait())),
@@ -215,6 +222,12 @@ impl<'a> QueryLoop<'a> {
                     }
                     self.carry_out(Event::Stored(batch))?;
                 }
+                Some(Outcome::Prepared) => self.carry_out(Event::Prepared(batch))?,
+                Some(Outcome::Committed(outcome)) => self.carry_out(match outcome {
+                    CommitOutcome::Committed => Event::Committed(batch),
+                    CommitOutcome::Fenced => Event::Fenced(batch),
+                    CommitOutcome::InDoubt => Event::InDoubt(batch),
+                })?,
                 Some(Outcome::Marked(Marked::Set)) => self.carry_out(Event::Marked(batch))?,
                 Some(Outcome::Marked(Marked::Taken)) => self.carry_out(Event::Fenced(batch))?,
                 None => {}
@@ -254,6 +267,20 @@ impl<'a> QueryLoop<'a> {
                     let (manifest, _) =
                         self.in_flight.as_ref().expect("a marker is of a checkpoint in flight");
                     self.checkpointer.mark(manifest.clone())?;
+                }
+                Command::Prepare(_) => {
+                    let (manifest, _) = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
+                    self.checkpointer.prepare(manifest.clone())?;
+                }
+                Command::Commit(batch) => {
+                    let (manifest, _) = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
+                    self.checkpointer.commit(OutputMarker { batch, generation: manifest.generation })?;
+                }
+                Command::GiveUp(batch) => {
+                    let text = format!("Kafka does not say whether the output of epoch {batch} is committed");
+                    return Err(Error::new(ErrorKind::Unavailable, text).with_hint(
+                        "start the query again: it asks Kafka, and goes on without loss or repeat",
+                    ));
                 }
                 Command::Complete(_) => {
                     let (manifest, mut progress) = self.in_flight.take().expect("it was marked");
@@ -298,7 +325,7 @@ impl<'a> QueryLoop<'a> {
             offset: source.end_offset.clone(),
         });
         let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             batch,
             timestamp_ms: now,
             sources: positions.collect(),
@@ -306,9 +333,16 @@ impl<'a> QueryLoop<'a> {
             late_watermark_ms,
             ..self.complete.clone()
         };
+        let has_output = self.transactions.as_ref().is_some_and(Transactions::is_open);
+        if has_output && let Some(output) = &mut manifest.output {
+            output.last = Some(OutputMarker { batch, generation: manifest.generation });
+        }
         let progress = self.progress(&manifest, sources);
         let generation = manifest.generation;
         self.in_flight = Some((manifest, progress));
+        if has_output {
+            self.carry_out(Event::InTransaction(batch))?;
+        }
         let versions = self.operators.versions()?;
         if versions.is_empty() {
             return self.carry_out(Event::Stored(batch));

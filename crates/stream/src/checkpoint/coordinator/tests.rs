@@ -169,7 +169,9 @@ impl Life {
                     was_completed = true;
                 }
                 Command::Yield => self.is_alive = false,
-                Command::End => unreachable!("nobody asked for it"),
+                Command::End | Command::Prepare(_) | Command::Commit(_) | Command::GiveUp(_) => {
+                    unreachable!("nobody asked for it")
+                }
             }
         }
         was_completed
@@ -219,4 +221,35 @@ fn no_marker_covers_a_row_that_no_sink_has_under_crashes_and_second_processes() 
         }
     }
     assert!(crashes > 5_000 && yields > 1_000 && completed > 1_500, "{crashes} {yields} {completed}");
+}
+
+#[test]
+fn output_in_a_transaction_is_prepared_then_committed_then_marked() {
+    let batch = BatchId(4);
+    let mut coordinator = Coordinator::new(batch, 100, 0);
+    assert_eq!(coordinator.handle(clock(100)), [Command::Barrier(batch)]);
+    assert!(!coordinator.holds_output());
+    assert_eq!(coordinator.handle(Event::InTransaction(batch)), []);
+    assert!(coordinator.holds_output());
+    assert_eq!(coordinator.handle(Event::Acknowledged(batch)), []);
+    assert_eq!(coordinator.handle(Event::Stored(batch)), [Command::Prepare(batch)]);
+    assert_eq!(coordinator.handle(Event::Acknowledged(batch)), [], "asked once");
+    assert_eq!(coordinator.handle(Event::Prepared(batch)), [Command::Commit(batch)]);
+    assert_eq!(coordinator.handle(Event::Acknowledged(batch)), [], "asked once");
+    assert_eq!(coordinator.handle(Event::Committed(batch)), [Command::Mark(batch)]);
+    assert_eq!(coordinator.handle(Event::Marked(batch)), [Command::Complete(batch)]);
+    assert!(!coordinator.holds_output());
+}
+
+#[test]
+fn a_commit_in_doubt_ends_the_process_without_a_marker() {
+    let batch = BatchId(0);
+    let mut coordinator = Coordinator::new(batch, 100, 0);
+    for event in [clock(100), Event::InTransaction(batch), Event::Stored(batch), Event::Acknowledged(batch)] {
+        coordinator.handle(event);
+    }
+    coordinator.handle(Event::Prepared(batch));
+    assert_eq!(coordinator.handle(Event::InDoubt(batch)), [Command::GiveUp(batch)]);
+    assert_eq!(coordinator.handle(Event::Stop), []);
+    assert_eq!(coordinator.handle(clock(1000)), []);
 }

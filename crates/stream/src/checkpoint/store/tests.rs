@@ -13,6 +13,7 @@ fn claim(sources: &str) -> Claim<'static> {
         sources: vec![sources.to_owned()],
         state_identity: None,
         initial_offsets: Box::new(|| Ok(vec![json!(0)])),
+        output: None,
         now_ms: 1,
     }
 }
@@ -217,4 +218,83 @@ fn files_of_state_that_no_kept_checkpoint_names_are_removed() {
     assert_eq!(counts, [1, 2, 3, 2, 3]);
     assert!(!leftover.exists());
     assert_eq!(numbers_of(&open(place.path()).claim(claim("s")).unwrap().state), [3, 4, 5]);
+}
+
+fn exactly_once(committed: Option<OutputMarker>) -> Claim<'static> {
+    Claim { output: Some(OutputClaim { transactional_id: "id".to_owned(), committed }), ..claim("s") }
+}
+
+/// The checkpoint after `manifest`, with output in a transaction.
+fn with_output(manifest: &Manifest, offset: u64) -> (Manifest, OutputMarker) {
+    let mut next = after(manifest, offset);
+    let marker = OutputMarker { batch: next.batch, generation: next.generation };
+    next.output.as_mut().unwrap().last = Some(marker);
+    (next, marker)
+}
+
+#[test]
+fn a_prepared_checkpoint_is_used_if_its_output_is_committed() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = open(place.path());
+    let first = store.claim(exactly_once(None)).unwrap().manifest;
+    let (next, marker) = with_output(&first, 7);
+    store.prepare(&next).unwrap();
+    // It was not committed: the next process goes on from what is complete.
+    let aborted = open(place.path()).claim(exactly_once(None)).unwrap();
+    assert_eq!((&aborted.manifest.sources[0].offset, aborted.manifest.batch), (&json!(0), BatchId(1)));
+    // It was committed after another process had claimed its epoch.
+    let adopted = open(place.path()).claim(exactly_once(Some(marker))).unwrap();
+    assert_eq!((&adopted.manifest.sources[0].offset, adopted.manifest.batch), (&json!(7), BatchId(2)));
+    assert_eq!(adopted.manifest.generation, 3);
+    assert_eq!(adopted.manifest.output.as_ref().unwrap().last, Some(marker));
+    assert!(adopted.warnings[0].contains("later ones do not cover its output"), "{:?}", adopted.warnings);
+    // Its claim covers it from then on.
+    std::fs::remove_file(store.prepared(marker)).unwrap();
+    let again = open(place.path()).claim(exactly_once(Some(marker))).unwrap();
+    assert_eq!((&again.manifest.sources[0].offset, again.warnings.len()), (&json!(7), 0));
+}
+
+#[test]
+fn committed_output_without_its_checkpoint_and_another_guarantee_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let first = open(place.path()).claim(exactly_once(None)).unwrap().manifest;
+    let (_, marker) = with_output(&first, 7);
+    let error = open(place.path()).claim(exactly_once(Some(marker))).unwrap_err();
+    assert!(error.to_string().contains("the output of epoch 1 is committed, and its checkpoint"), "{error}");
+    let error = open(place.path()).claim(claim("s")).unwrap_err();
+    assert!(error.to_string().contains("delivered exactly once"), "{error}");
+    // Nothing changed: it goes on where it was.
+    let last = open(place.path()).claim(exactly_once(None)).unwrap().manifest;
+    assert_eq!(last.batch, BatchId(1));
+}
+
+#[test]
+fn state_of_a_prepared_checkpoint_outlives_later_checkpoints_without_output() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = CheckpointStore::open(Arc::new(RealDisk), place.path(), 1).unwrap();
+    let first = store.claim(exactly_once(None)).unwrap().manifest;
+    let file = |batch: u64| {
+        let name = format!("{batch:020}-1-counts");
+        std::fs::write(place.path().join(STATE_FOLDER).join(&name), "").unwrap();
+        let kind = VersionKind::Snapshot;
+        StateFile { table: "counts".to_owned(), name, kind, bytes: 0, crc32c: 0 }
+    };
+    let is_there =
+        |batch: u64| place.path().join(STATE_FOLDER).join(format!("{batch:020}-1-counts")).exists();
+    let (mut prepared, _) = with_output(&first, 7);
+    prepared.state_files = vec![file(1)];
+    store.prepare(&prepared).unwrap();
+    let mut last = first;
+    for batch in 1..4 {
+        last = after(&last, 0);
+        last.state_files = vec![file(batch)];
+        store.mark(&last).unwrap();
+    }
+    assert!(is_there(1), "the prepared checkpoint names it");
+    let (mut covering, marker) = with_output(&last, 9);
+    covering.state_files = vec![file(4)];
+    store.prepare(&covering).unwrap();
+    store.mark(&covering).unwrap();
+    assert!(!is_there(1) && !is_there(3) && is_there(4));
+    assert!(store.prepared(marker).exists(), "until a later transaction is covered");
 }

@@ -3,6 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::BatchId;
+use crate::checkpoint::OutputPosition;
 use crate::state::VersionKind;
 
 /// First word of a manifest.
@@ -39,6 +40,9 @@ pub struct Manifest {
     pub state_identity: Option<String>,
     /// The state's files, in the order in which they are read.
     pub state_files: Vec<StateFile>,
+    /// Output that it covers, if that is delivered exactly once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputPosition>,
 }
 
 /// Where a source is.
@@ -161,6 +165,7 @@ mod tests {
                 bytes: 9,
                 crc32c: 77,
             }],
+            output: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! - [`KafkaSourceOptions`], [`KafkaSinkOptions`]: options, checked
 //! - [`KafkaOffsets`]: offsets as Spark writes them
 //! - [`KafkaSource`], [`KafkaSink`], [`DeadLetters`]: records in and out
+//! - [`Transactions`]: output that is delivered exactly once
 //! - [`measure`]: what latency is measured with
 
 mod client;
@@ -14,6 +15,7 @@ mod options;
 mod producer;
 mod sink;
 mod source;
+mod transactions;
 
 pub use columns::record_schema;
 pub use dead_letters::DeadLetters;
@@ -21,3 +23,4 @@ pub use offsets::{KafkaOffsets, StartingOffsets, TopicPartition};
 pub use options::{KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription};
 pub use sink::KafkaSink;
 pub use source::KafkaSource;
+pub use transactions::{CommitOutcome, Transactions, check_interval};

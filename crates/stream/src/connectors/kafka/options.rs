@@ -12,6 +12,9 @@ const REFUSED: [&str; 6] = [
     "interceptor.classes",
 ];
 
+/// Longest `transactional-id-prefix`.
+const PREFIX_CHARS_MAX: usize = 200;
+
 /// Which partitions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subscription {
@@ -59,6 +62,8 @@ pub struct KafkaSinkOptions {
     pub topic: Option<String>,
     /// How rows become records.
     pub format: SinkFormat,
+    /// What the names of transactions begin with, if output is delivered exactly once.
+    pub transactional_id_prefix: Option<String>,
 }
 
 impl KafkaSourceOptions {
@@ -137,7 +142,42 @@ impl KafkaSinkOptions {
         if topic.is_none() && format != SinkFormat::Raw {
             return Err(invalid(format!("{}: the option 'topic' is missing", options.owner())));
         }
-        Ok(Self { client, topic, format })
+        let transactional_id_prefix = transactional_id_prefix(options)?;
+        let fixed = ["acks", "enable.idempotence"];
+        if transactional_id_prefix.is_some()
+            && let Some((name, _)) = client.iter().find(|(name, _)| fixed.contains(&name.as_str()))
+        {
+            return Err(invalid(format!(
+                "{}: the option 'kafka.{name}' is not for queries to set with exactly-once",
+                options.owner()
+            )));
+        }
+        Ok(Self { client, topic, format, transactional_id_prefix })
+    }
+}
+
+/// Reads `delivery-guarantee` and `transactional-id-prefix`, as Flink names them.
+fn transactional_id_prefix(options: &mut OptionMap) -> Result<Option<String>> {
+    let guarantee = options.take("delivery-guarantee");
+    let prefix = options.take("transactional-id-prefix");
+    match (guarantee.as_deref(), prefix) {
+        (Some("exactly-once"), prefix) => {
+            let prefix = prefix.unwrap_or_else(|| "yeoul".to_owned());
+            // The control topic is named after it, and a topic's name has at most 249 characters.
+            let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+            if prefix.is_empty() || prefix.len() > PREFIX_CHARS_MAX || !is_name(&prefix) {
+                let expected =
+                    format!("1 to {PREFIX_CHARS_MAX} letters, digits, dots, dashes and underscores");
+                return Err(options.wrong("transactional-id-prefix", &prefix, &expected));
+            }
+            Ok(Some(prefix))
+        }
+        (None | Some("at-least-once"), None) => Ok(None),
+        (None | Some("at-least-once"), Some(_)) => Err(invalid(format!(
+            "{}: the option 'transactional-id-prefix' is of 'delivery-guarantee' = 'exactly-once'",
+            options.owner()
+        ))),
+        (Some(other), _) => Err(options.wrong("delivery-guarantee", other, "at-least-once or exactly-once")),
     }
 }
 
@@ -213,6 +253,27 @@ mod tests {
         }
         let error = KafkaSinkOptions::take(&mut options(&[("topic", "t"), ("format", "xml")])).unwrap_err();
         assert!(error.to_string().contains("'format' is 'xml', expected raw or json"));
+        let delivery = "delivery-guarantee";
+        for (given, expected) in [
+            (
+                vec![(delivery, "none")],
+                "'delivery-guarantee' is 'none', expected at-least-once or exactly-once",
+            ),
+            (vec![("transactional-id-prefix", "p")], "'transactional-id-prefix' is of"),
+            (
+                vec![(delivery, "exactly-once"), ("transactional-id-prefix", "a b")],
+                "'transactional-id-prefix' is 'a b'",
+            ),
+            (vec![(delivery, "exactly-once"), ("kafka.acks", "1")], "'kafka.acks'"),
+            (vec![(delivery, "exactly-once"), ("kafka.transactional.id", "1")], "'kafka.transactional.id'"),
+        ] {
+            let given: Vec<_> = given.into_iter().chain([("topic", "t")]).collect();
+            let error = KafkaSinkOptions::take(&mut options(&given)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let exactly = [("topic", "t"), (delivery, "exactly-once")];
+        let read = KafkaSinkOptions::take(&mut options(&exactly)).unwrap();
+        assert_eq!(read.transactional_id_prefix.as_deref(), Some("yeoul"));
         let mut none = OptionMap::new("sink 'x'", []).unwrap();
         assert!(KafkaSinkOptions::take(&mut none).unwrap_err().to_string().contains("bootstrap.servers"));
     }

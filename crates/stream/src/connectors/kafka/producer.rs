@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 
 use super::client::{config, failed};
+use super::transactions::{Transactions, fenced};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,18 +17,30 @@ const ROOM_MAX: Duration = Duration::from_secs(300);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Settings of a producer that a job may change.
+pub(super) const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
+    // Keys go to the partitions that Java's client puts them in.
+    ("partitioner", "murmur2_random"),
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    // A request on its way gathers the records for the next one: batches grow with the rate.
+    ("linger.ms", "1"),
+    ("sticky.partitioning.linger.ms", "1"),
+    ("max.in.flight.requests.per.connection", "1"),
+];
+
 /// Records that are on their way, each known by its epoch, and the first that could not be delivered.
 ///
 /// An epoch begins when the one before the last is acknowledged whole, so that two counts are enough: that of even epochs and
-/// that of odd ones.
+/// that of odd ones. Records with a number beyond them are not counted.
 #[derive(Debug, Default)]
 struct Deliveries {
     on_their_way: [AtomicU64; 2],
     failure: OnceLock<KafkaError>,
 }
 
-#[derive(Clone)]
-struct Context(Arc<Deliveries>);
+#[derive(Clone, Default)]
+pub(super) struct Context(Arc<Deliveries>);
 
 impl ClientContext for Context {}
 
@@ -40,14 +53,17 @@ impl ProducerContext for Context {
             let _ = self.0.failure.set(error.clone());
             return;
         }
-        let before = self.0.on_their_way[parity].fetch_sub(1, Ordering::AcqRel);
+        let Some(on_their_way) = self.0.on_their_way.get(parity) else { return };
+        let before = on_their_way.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "more records were delivered than sent");
     }
 }
 
 /// A producer that sends at once and knows which epochs the brokers have.
 pub(super) struct Producer {
-    client: ThreadedProducer<Context>,
+    client: Arc<ThreadedProducer<Context>>,
+    /// Its transactions, if it has such.
+    transactions: Option<Transactions>,
     deliveries: Arc<Deliveries>,
     open: BatchId,
     /// The epoch that ended last, and whether it was found acknowledged.
@@ -67,25 +83,26 @@ pub(super) struct Outgoing<'a> {
 impl Producer {
     /// A producer for the epochs from `open` on.
     pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
-        let defaults = [
-            // Keys go to the partitions that Java's client puts them in.
-            ("partitioner", "murmur2_random"),
-            ("enable.idempotence", "true"),
-            ("acks", "all"),
-            // A request on its way gathers the records for the next one: batches grow with the rate.
-            ("linger.ms", "1"),
-            ("sticky.partitioning.linger.ms", "1"),
-            ("max.in.flight.requests.per.connection", "1"),
-        ];
-        let deliveries = Arc::new(Deliveries::default());
-        let made = config(&defaults, client, &[]).create_with_context(Context(Arc::clone(&deliveries)));
+        let context = Context::default();
+        let deliveries = Arc::clone(&context.0);
+        let made = config(&PRODUCER_DEFAULTS, client, &[]).create_with_context(context);
         let client =
             made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
-        Ok(Self { client, deliveries, open, ended: None, acknowledged: None })
+        let client = Arc::new(client);
+        Ok(Self { client, transactions: None, deliveries, open, ended: None, acknowledged: None })
+    }
+
+    /// A producer whose records are in transactions.
+    pub fn transactional(transactions: Transactions, open: BatchId) -> Self {
+        let (client, deliveries) = (Arc::clone(&transactions.client), Arc::clone(&transactions.context.0));
+        Self { client, transactions: Some(transactions), deliveries, open, ended: None, acknowledged: None }
     }
 
     pub fn send(&self, record: &Outgoing<'_>) -> Result<()> {
         self.check()?;
+        if let Some(transactions) = &self.transactions {
+            transactions.ensure_open()?;
+        }
         let parity = parity(self.open);
         let mut message = BaseRecord::with_opaque_to(record.topic, parity);
         message.key = record.key;
@@ -109,6 +126,7 @@ impl Producer {
                     message = back;
                     std::thread::sleep(LOOK_EVERY);
                 }
+                Err((error, _)) if is_fenced(&self.client, &error) => return Err(fenced().with_source(error)),
                 Err((error, _)) => {
                     return Err(failed(&format!("cannot send to topic '{}'", record.topic), error));
                 }
@@ -140,6 +158,7 @@ impl Producer {
     fn check(&self) -> Result<()> {
         match self.deliveries.failure.get() {
             None => Ok(()),
+            Some(error) if is_fenced(&self.client, error) => Err(fenced().with_source(error.clone())),
             Some(error) => {
                 Err(Error::new(ErrorKind::Unavailable, "a record could not be delivered to Kafka")
                     .with_hint("start the query again: it goes on from its last checkpoint")
@@ -147,6 +166,16 @@ impl Producer {
             }
         }
     }
+}
+
+/// Whether a younger producer of the same transactional id has fenced this one.
+pub(super) fn is_fenced(client: &ThreadedProducer<Context>, error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    let fatal = client.client().fatal_error().map(|(code, _)| code);
+    [error.rdkafka_error_code(), fatal]
+        .into_iter()
+        .flatten()
+        .any(|code| matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch))
 }
 
 /// Which of the two counts an epoch has.

@@ -3,13 +3,14 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
 use super::producer::{Outgoing, Producer};
-use super::{KafkaSinkOptions, SinkFormat};
+use super::{KafkaSinkOptions, SinkFormat, Transactions};
 use crate::BatchId;
 use crate::connectors::Sink;
 use crate::connectors::format::write_json_lines;
 use crate::error::{Result, computing, invalid};
 
-/// Sink of records that are visible at once, each at least once: after a failure those since the last checkpoint come again.
+/// Sink of records that are visible at once, each at least once: after a failure those since the last checkpoint come again. Or
+/// of records in transactions, each exactly once to who reads what is committed.
 pub struct KafkaSink {
     options: KafkaSinkOptions,
     producer: Producer,
@@ -59,8 +60,15 @@ impl KafkaSink {
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open(options: KafkaSinkOptions, open: BatchId) -> Result<Self> {
-        let producer = Producer::new(&options.client, open)?;
+    pub fn open(
+        options: KafkaSinkOptions,
+        transactions: Option<Transactions>,
+        open: BatchId,
+    ) -> Result<Self> {
+        let producer = match transactions {
+            Some(transactions) => Producer::transactional(transactions, open),
+            None => Producer::new(&options.client, open)?,
+        };
         Ok(Self { options, producer })
     }
 

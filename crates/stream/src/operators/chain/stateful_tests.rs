@@ -126,6 +126,7 @@ impl Life {
             sources: Vec::new(),
             state_identity: None,
             state_files: Vec::new(),
+            output: None,
         };
         let mut tables: Vec<Box<dyn StateTable>> = Vec::new();
         for layout in Operators::layouts(&self.query).unwrap() {

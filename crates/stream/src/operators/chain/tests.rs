@@ -35,6 +35,7 @@ fn manifest((watermark_ms, late_watermark_ms): (i64, i64)) -> Manifest {
         sources: Vec::new(),
         state_identity: None,
         state_files: Vec::new(),
+        output: None,
     }
 }
 

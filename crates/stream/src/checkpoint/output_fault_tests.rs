@@ -1,0 +1,477 @@
+//! Goal: what is committed is what a batch computation gives, each row once and in order, and no completed checkpoint is lost,
+//! whatever dies when. Method: the deciders ([`Coordinator`], [`base`]) between models of a source, of Kafka's transactions with
+//! their fencing and their control topic, and of a folder of manifests; processes die at any step, overtake each other in the
+//! midst of a claim, hear nothing of a commit, and stand still until their transaction is aborted.
+
+use std::collections::BTreeMap;
+
+use yeoul_simulation::{Random, Tally, Worlds, events};
+
+use super::{BarrierTime, Base, Command, Coordinator, Event as Happened, OutputMarker, OutputPosition, base};
+use crate::BatchId;
+
+events! {
+    faults {
+        /// A process dies between two barriers.
+        Killed,
+        /// A process dies between a barrier and its commit.
+        KilledBeforeCommit,
+        /// A process dies between its commit and its marker.
+        KilledBeforeMarker,
+        /// A process dies before it has claimed the query.
+        KilledInClaim,
+        /// A process is started while another one lives.
+        Overtaken,
+        /// A commit never reaches Kafka, and nobody can know.
+        CommitLost,
+        /// A commit is decided, and nobody hears of it.
+        AnswerLost,
+        /// A process stands still, in the midst of a claim, too.
+        StoodStill,
+        /// A transaction is open for too long: it is aborted, and its producer fenced.
+        Expired,
+    }
+    others {
+        /// A checkpoint with output is complete.
+        Completed,
+        /// A checkpoint without output is complete.
+        CompletedWithoutOutput,
+        /// A process goes on from a prepared manifest.
+        Adopted,
+        /// A process goes on from the last checkpoint.
+        WentOn,
+        /// A process was told by Kafka that it is fenced.
+        FencedByKafka,
+        /// A process found its marker taken.
+        FencedByMarker,
+        /// A process learned in its claim that it had been overtaken.
+        OvertakenInClaim,
+        /// An open transaction was aborted for a younger process.
+        Aborted,
+        /// A decided transaction was completed for a younger process.
+        Settled,
+    }
+}
+
+const ID: &str = "yeoul-query";
+/// Rows that one world has.
+const ROWS: u64 = 400;
+
+/// A row of output: its number, and the total of all rows up to it, which needs the state.
+type Row = (u64, u64);
+
+/// Kafka, as far as one transactional id knows it.
+#[derive(Default)]
+struct Kafka {
+    producer_epoch: u64,
+    open: Option<Transaction>,
+    committed: Vec<Row>,
+    control: Option<OutputMarker>,
+}
+
+#[derive(Default)]
+struct Transaction {
+    rows: Vec<Row>,
+    /// Its marker, once it is decided that it is committed.
+    decided: Option<OutputMarker>,
+}
+
+/// Content of a manifest.
+#[derive(Debug, Clone)]
+struct Saved {
+    batch: u64,
+    generation: u64,
+    position: u64,
+    total: u64,
+    output: OutputPosition,
+}
+
+/// What outlives processes.
+struct Outside {
+    random: Random,
+    tally: Tally<Event>,
+    now_ms: i64,
+    kafka: Kafka,
+    manifests: BTreeMap<u64, Saved>,
+    prepared: BTreeMap<(u64, u64), Saved>,
+    /// Position of the last checkpoint that somebody was told is complete.
+    completed: u64,
+}
+
+/// One life of a process.
+struct Life {
+    stage: Stage,
+    is_alive: bool,
+    is_stopping: bool,
+    stands_still_until_ms: i64,
+}
+
+enum Stage {
+    /// Nothing was done.
+    Begun,
+    /// Older producers are fenced.
+    Fencing { producer_epoch: u64 },
+    /// The control topic was read.
+    Asked { producer_epoch: u64, committed: Option<OutputMarker> },
+    /// A claim was worked out, and has to be put in place.
+    Claiming { producer_epoch: u64, committed: Option<OutputMarker>, claim: Saved },
+    /// It runs.
+    Running(Box<Run>),
+}
+
+struct Run {
+    coordinator: Coordinator,
+    producer_epoch: u64,
+    saved: Saved,
+    /// Rows that were sent and have not arrived.
+    sent: Vec<Row>,
+    has_transaction: bool,
+    in_flight: Option<Saved>,
+    todo: Option<Command>,
+    is_stored: bool,
+}
+
+impl Kafka {
+    fn begin_producer(&mut self, tally: &mut Tally<Event>) -> u64 {
+        self.producer_epoch += 1;
+        match self.open.take() {
+            Some(transaction) if transaction.decided.is_some() => {
+                tally.count(Event::Settled);
+                self.apply(transaction);
+            }
+            Some(_) => tally.count(Event::Aborted),
+            None => {}
+        }
+        self.producer_epoch
+    }
+
+    fn apply(&mut self, transaction: Transaction) {
+        self.committed.extend(transaction.rows);
+        self.control = transaction.decided;
+    }
+
+    /// Whether a row was taken.
+    fn send(&mut self, producer_epoch: u64, row: Row) -> bool {
+        if producer_epoch != self.producer_epoch {
+            return false;
+        }
+        self.open.get_or_insert_default().rows.push(row);
+        true
+    }
+}
+
+impl Outside {
+    fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            tally: Tally::default(),
+            now_ms: 0,
+            kafka: Kafka::default(),
+            manifests: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            completed: 0,
+        }
+    }
+
+    /// What a process that knows of `committed` goes on from, as a manifest of its own.
+    fn choose(&mut self, committed: Option<OutputMarker>) -> Option<Saved> {
+        let newest = self.manifests.values().next_back();
+        let Ok(base) = base(newest.map(|newest| &newest.output), ID, committed) else {
+            self.tally.count(Event::OvertakenInClaim);
+            return None;
+        };
+        let output = OutputPosition { transactional_id: ID.to_owned(), last: committed };
+        let none = Saved { batch: 0, generation: 0, position: 0, total: 0, output: output.clone() };
+        let from = match base {
+            Base::LastCheckpoint => {
+                self.tally.count(Event::WentOn);
+                newest.unwrap_or(&none)
+            }
+            Base::Prepared(marker) => {
+                self.tally.count(Event::Adopted);
+                let prepared = self.prepared.get(&(marker.batch.0, marker.generation));
+                prepared.expect("the manifest of what is committed is there")
+            }
+        };
+        let generation = newest.map_or(0, |newest| newest.generation).max(from.generation) + 1;
+        let batch = newest.map_or(0, |newest| newest.batch + 1);
+        Some(Saved { batch, generation, output, ..from.clone() })
+    }
+
+    /// Whether a manifest was put in place; it is created only if it is absent.
+    fn mark(&mut self, saved: &Saved) -> bool {
+        if self.manifests.contains_key(&saved.batch) {
+            return false;
+        }
+        self.manifests.insert(saved.batch, saved.clone());
+        if let Some(last) = saved.output.last {
+            self.prepared.retain(|of, _| *of >= (last.batch.0, last.generation));
+        }
+        true
+    }
+
+    fn commit(&mut self, producer_epoch: u64, marker: OutputMarker) -> Happened {
+        let batch = marker.batch;
+        if producer_epoch != self.kafka.producer_epoch {
+            self.tally.count(Event::FencedByKafka);
+            return Happened::Fenced(batch);
+        }
+        if self.random.once_in(15) {
+            self.tally.count(Event::CommitLost);
+            return Happened::InDoubt(batch);
+        }
+        let mut transaction = self.kafka.open.take().expect("it has output");
+        transaction.decided = Some(marker);
+        if !self.random.once_in(15) {
+            self.kafka.apply(transaction);
+            return Happened::Committed(batch);
+        }
+        self.tally.count(Event::AnswerLost);
+        if self.random.once_in(2) {
+            self.kafka.apply(transaction);
+        } else {
+            self.kafka.open = Some(transaction);
+        }
+        Happened::InDoubt(batch)
+    }
+
+    fn check(&self) {
+        let right = (0..ROWS).map(|number| (number, number * (number + 1) / 2)).filter(has_output);
+        assert!(
+            self.kafka.committed.iter().copied().eq(right.take(self.kafka.committed.len())),
+            "what is committed is not a batch computation's: {:?}",
+            self.kafka.committed
+        );
+    }
+}
+
+/// Whether a row comes out at all, so that some epochs have no output.
+fn has_output((number, _): &Row) -> bool {
+    number % 16 < 9
+}
+
+impl Life {
+    fn new() -> Self {
+        Self { stage: Stage::Begun, is_alive: true, is_stopping: false, stands_still_until_ms: 0 }
+    }
+
+    fn step(&mut self, outside: &mut Outside) {
+        if self.stands_still_until_ms > outside.now_ms {
+            return;
+        }
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Begun) {
+            Stage::Begun => {
+                Stage::Fencing { producer_epoch: outside.kafka.begin_producer(&mut outside.tally) }
+            }
+            Stage::Fencing { producer_epoch } => {
+                Stage::Asked { producer_epoch, committed: outside.kafka.control }
+            }
+            Stage::Asked { producer_epoch, committed } => match outside.choose(committed) {
+                Some(claim) => Stage::Claiming { producer_epoch, committed, claim },
+                None => {
+                    self.is_alive = false;
+                    Stage::Begun
+                }
+            },
+            Stage::Claiming { producer_epoch, committed, claim } => {
+                if outside.mark(&claim) {
+                    assert!(claim.position >= outside.completed, "a completed checkpoint is lost");
+                    Stage::Running(Box::new(Run::new(producer_epoch, claim, outside.now_ms)))
+                } else {
+                    Stage::Asked { producer_epoch, committed }
+                }
+            }
+            Stage::Running(mut run) => {
+                self.is_alive = run.step(outside, self.is_stopping);
+                Stage::Running(run)
+            }
+        };
+    }
+
+    fn count_death(&self, tally: &mut Tally<Event>) {
+        tally.count(match &self.stage {
+            Stage::Running(run) => match (&run.in_flight, run.todo) {
+                (Some(flight), Some(Command::Mark(_))) if flight.output.last.is_some() => {
+                    Event::KilledBeforeMarker
+                }
+                (Some(_), _) => Event::KilledBeforeCommit,
+                _ => Event::Killed,
+            },
+            _ => Event::KilledInClaim,
+        });
+    }
+}
+
+impl Run {
+    fn new(producer_epoch: u64, saved: Saved, now_ms: i64) -> Self {
+        let coordinator = Coordinator::new(BatchId(saved.batch + 1), 20, now_ms);
+        let (sent, in_flight, todo) = (Vec::new(), None, None);
+        Self {
+            coordinator,
+            producer_epoch,
+            saved,
+            sent,
+            has_transaction: false,
+            in_flight,
+            todo,
+            is_stored: false,
+        }
+    }
+
+    /// Whether it goes on.
+    fn step(&mut self, outside: &mut Outside, is_stopping: bool) -> bool {
+        let event = match outside.random.below(8) {
+            0..=2 if !self.coordinator.holds_output() && self.saved.position < ROWS => {
+                let number = self.saved.position;
+                self.saved.position += 1;
+                self.saved.total += number;
+                let row = (number, self.saved.total);
+                if has_output(&row) {
+                    self.has_transaction = true;
+                    self.sent.push(row);
+                }
+                return true;
+            }
+            3 if !self.sent.is_empty() => {
+                let row = self.sent.remove(0);
+                let is_taken = outside.kafka.send(self.producer_epoch, row);
+                if !is_taken {
+                    outside.tally.count(Event::FencedByKafka);
+                }
+                return is_taken;
+            }
+            4 if is_stopping => Happened::Stop,
+            5 => match &self.in_flight {
+                Some(flight) if self.sent.is_empty() => Happened::Acknowledged(BatchId(flight.batch)),
+                _ => return true,
+            },
+            6 => match (&self.in_flight, self.todo.take()) {
+                (Some(_), Some(todo)) => self.carry(outside, todo),
+                (Some(flight), None) if !self.is_stored => {
+                    self.is_stored = true;
+                    Happened::Stored(BatchId(flight.batch))
+                }
+                _ => return true,
+            },
+            _ => {
+                let has_news = self.saved.position > outside.completed || self.has_transaction;
+                Happened::Clock { now_ms: outside.now_ms, has_news, barrier: BarrierTime::WhenDue }
+            }
+        };
+        let commands = self.coordinator.handle(event);
+        commands.into_iter().all(|command| self.take(outside, command))
+    }
+
+    /// Does what takes long, and says what came of it.
+    fn carry(&mut self, outside: &mut Outside, todo: Command) -> Happened {
+        let flight = self.in_flight.as_mut().expect("a checkpoint is in flight");
+        let batch = BatchId(flight.batch);
+        match todo {
+            Command::Prepare(_) => {
+                outside.prepared.insert((flight.batch, flight.generation), flight.clone());
+                Happened::Prepared(batch)
+            }
+            Command::Commit(_) => {
+                let marker = OutputMarker { batch, generation: flight.generation };
+                let outcome = outside.commit(self.producer_epoch, marker);
+                self.has_transaction = false;
+                outcome
+            }
+            Command::Mark(_) if outside.mark(flight) => Happened::Marked(batch),
+            Command::Mark(_) => {
+                outside.tally.count(Event::FencedByMarker);
+                Happened::Fenced(batch)
+            }
+            other => unreachable!("{other:?} takes no time"),
+        }
+    }
+
+    /// Whether it goes on after a command.
+    fn take(&mut self, outside: &mut Outside, command: Command) -> bool {
+        match command {
+            Command::Barrier(batch) => {
+                let mut flight = Saved { batch: batch.0, ..self.saved.clone() };
+                if self.has_transaction {
+                    flight.output.last = Some(OutputMarker { batch, generation: flight.generation });
+                    assert!(self.coordinator.handle(Happened::InTransaction(batch)).is_empty());
+                }
+                self.in_flight = Some(flight);
+                self.is_stored = false;
+            }
+            Command::Prepare(_) | Command::Commit(_) | Command::Mark(_) => self.todo = Some(command),
+            Command::Complete(batch) => {
+                let flight = self.in_flight.take().expect("it was in flight");
+                let has_output = flight.output.last.is_some_and(|last| last.batch == batch);
+                outside.tally.count(if has_output {
+                    Event::Completed
+                } else {
+                    Event::CompletedWithoutOutput
+                });
+                outside.completed = outside.completed.max(flight.position);
+                self.saved.output = flight.output;
+            }
+            Command::GiveUp(_) | Command::Yield | Command::End => return false,
+        }
+        true
+    }
+}
+
+fn world(seed: u64) -> Tally<Event> {
+    let mut outside = Outside::new(seed);
+    let mut lives = vec![Life::new()];
+    for _ in 0..4000 {
+        outside.now_ms += 1;
+        let at = outside.random.below(lives.len());
+        match outside.random.below(200) {
+            0 => {
+                lives.swap_remove(at).count_death(&mut outside.tally);
+                lives.push(Life::new());
+            }
+            1 if lives.len() < 3 => {
+                outside.tally.count(Event::Overtaken);
+                lives.push(Life::new());
+            }
+            2 if outside.random.once_in(4)
+                && outside.kafka.open.as_ref().is_some_and(|t| t.decided.is_none()) =>
+            {
+                outside.tally.count(Event::Expired);
+                outside.kafka.open = None;
+                outside.kafka.producer_epoch += 1;
+            }
+            3..=5 => {
+                outside.tally.count(Event::StoodStill);
+                lives[at].stands_still_until_ms = outside.now_ms + outside.random.below(500) as i64;
+            }
+            _ => lives[at].step(&mut outside),
+        }
+        lives.retain(|life| life.is_alive);
+        if lives.is_empty() {
+            lives.push(Life::new());
+        }
+        outside.check();
+    }
+    // The last process reads to the end, and is told to stop.
+    lives.clear();
+    let right = (0..ROWS).map(|number| (number, 0)).filter(has_output).count();
+    for _ in 0..200_000 {
+        outside.now_ms += 1;
+        if lives.is_empty() {
+            if outside.completed == ROWS && outside.kafka.committed.len() == right {
+                break;
+            }
+            lives.push(Life::new());
+        }
+        lives[0].is_stopping = matches!(&lives[0].stage, Stage::Running(run) if run.saved.position == ROWS);
+        lives[0].step(&mut outside);
+        lives.retain(|life| life.is_alive);
+    }
+    outside.check();
+    assert_eq!(outside.kafka.committed.len(), right, "all output is committed in the end");
+    outside.tally
+}
+
+#[test]
+fn output_is_committed_exactly_once_whatever_dies() {
+    let worlds = Worlds { faults: 20_000, what: "output exactly once" };
+    worlds.run(world, |tally, worlds| tally.assert_each(worlds / 20));
+}

@@ -1,0 +1,226 @@
+"""Output exactly once, judged from outside: what a consumer of committed records reads is what a batch computation gives.
+
+Four queries run in one process: a filter, a count by windows, a deduplication and an outer join, each into a topic of its own.
+
+- The process is killed with kill -9 again and again while records come.
+- It ends of itself at each named step of a checkpoint and of a commit, and is started again.
+- The broker is killed and comes back; the process is started again if it has ended.
+- A second process takes the checkpoint over: the first ends with an error.
+
+After all that each row is there, once. What cannot be promised is refused.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import harness  # noqa: E402
+from broker import Broker  # noqa: E402
+from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
+from thread import Clients, Query  # noqa: E402
+from window import iso  # noqa: E402
+
+WINDOW_MS = 500
+SINKS = ["even", "counts", "once", "joined"]
+STEPS = ["before-state", "after-state", "before-prepare", "after-prepare", "before-commit", "after-commit", "before-marker", "after-marker"]
+
+
+def job(broker, settings="SET 'execution.checkpointing.interval' = '100 ms';", more=""):
+    at = f"'connector' = 'kafka', 'kafka.bootstrap.servers' = '{broker.address}', 'format' = 'json'"
+
+    def stream(name):
+        return f"""CREATE STREAM {name} (id BIGINT NOT NULL, ad BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '{DELAY_MS} ms')
+WITH ({at}, 'subscribe' = '{name}', 'startingOffsets' = 'earliest');
+"""
+
+    sinks = "".join(f"CREATE SINK {name} WITH ({at}, 'topic' = '{name}', 'delivery-guarantee' = 'exactly-once'{more});\n" for name in SINKS)
+    return f"""{stream("impressions")}{stream("clicks")}{sinks}{settings}
+INSERT INTO even SELECT id, ad FROM impressions WHERE id % 2 = 0 AND id >= 0;
+INSERT INTO counts SELECT window_start, ad, count(*) AS n FROM TUMBLE(TABLE impressions, DESCRIPTOR(ts), INTERVAL '{WINDOW_MS} ms')
+  GROUP BY window_start, ad EMIT ON WINDOW CLOSE;
+INSERT INTO once SELECT DISTINCT WITHIN WATERMARK ON (id) id, ad FROM clicks WHERE id >= 0;
+INSERT INTO joined SELECT i.id, c.id AS click FROM impressions AS i LEFT JOIN
+  (SELECT DISTINCT WITHIN WATERMARK ON (id) id, ad, ts FROM clicks) AS c
+  ON i.ad = c.ad AND c.ts BETWEEN i.ts AND i.ts + INTERVAL '{RANGE_MS} ms';
+"""
+
+
+class Feed:
+    """Impressions and clicks that come while other things happen."""
+
+    def __init__(self, clients):
+        self.clients, self.producer, self.sent, self.done = clients, clients.producer(), 0, threading.Event()
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def send(self, topic, value, key):
+        self.producer.produce(topic, json.dumps({**value, "ts": iso(value["ts"])}), key)
+
+    def work(self):
+        while not self.done.is_set():
+            for _ in range(20):
+                self.send("impressions", impression(self.sent), f"k{self.sent % 31}")
+                self.send("clicks", click(self.sent), f"k{self.sent % 17}")
+                self.sent += 1
+            self.producer.flush()
+            time.sleep(0.02)
+
+    def end(self):
+        self.done.set()
+        self.thread.join()
+
+    def close(self):
+        """Lets times go on until everything is over."""
+        for number in [-1, -2]:
+            for topic in ["impressions", "clicks"]:
+                self.send(topic, {"id": number, "ad": -1, "ts": END_MS - number}, "k")
+        self.producer.flush()
+
+
+def wanted(count):
+    """What a batch computation gives to each sink."""
+    pairs, ids = batch(count)
+    counts = collections.Counter((impression(n)["ts"] // WINDOW_MS * WINDOW_MS, impression(n)["ad"]) for n in range(count))
+    return {
+        "even": {n for n in range(0, count, 2)},
+        "counts": {(iso(start), ad, n) for (start, ad), n in counts.items()},
+        "once": ids,
+        "joined": pairs,
+    }
+
+
+def rows(sink, found):
+    """Rows of a sink as `wanted` has them, each with its number; what the records that end it give is left out."""
+    values = [json.loads(message.value()) for message in found]
+    if sink == "counts":
+        return collections.Counter((normal(v["window_start"]), v["ad"], v["n"]) for v in values if v["ad"] >= 0)
+    if sink == "joined":
+        return collections.Counter((v["id"], v.get("click")) for v in values if v["id"] >= 0)
+    return collections.Counter(v["id"] for v in values)
+
+
+def normal(text):
+    """A time as `iso` writes it."""
+    import datetime
+
+    time_of = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if time_of.tzinfo is None:
+        time_of = time_of.replace(tzinfo=datetime.timezone.utc)
+    return iso(round(time_of.timestamp() * 1000))
+
+
+def check(clients, feed):
+    """Each row is there, once, in each of the sinks."""
+    expected = wanted(feed.sent)
+    for sink in ["even", "once"]:
+        clients.read(sink, lambda found: len(found) >= len(expected[sink]))
+    feed.close()
+    for sink in SINKS:
+        found = rows(sink, clients.read(sink, lambda found: set(rows(sink, found)) >= expected[sink]))
+        missing, more = expected[sink] - set(found), set(found) - expected[sink]
+        assert not missing and not more, f"{sink}: {len(missing)} are missing: {sorted(missing, key=str)[:5]}; {len(more)} are more: {sorted(more, key=str)[:5]}"
+        twice = [row for row, times in found.items() if times > 1]
+        assert not twice, f"{sink}: {len(twice)} rows came twice: {sorted(twice, key=str)[:5]}"
+    return ", ".join(f"{len(expected[sink])} rows of '{sink}'" for sink in SINKS)
+
+
+def kills(query, count):
+    progressed = 0
+    for _ in range(count):
+        time.sleep(random.uniform(0.5, 2.5))
+        query.kill()
+        progressed += '"event":"progress"' in query.said()
+        query.start()
+    assert progressed, "no killed process had completed a checkpoint: the kills came too early to show anything"
+
+
+def steps(query):
+    """Ends at each step of a checkpoint, some checkpoints after the start."""
+    for step in STEPS:
+        query.kill()
+        query.start(YEOUL_FAILPOINTS=f"stream-{step}@{random.randint(3, 12)}")
+        code, said = query.ended()
+        assert code == 1 and f"failpoint stream-{step}" in said, (step, code, said[-2000:])
+        query.start()
+        time.sleep(0.5)
+
+
+def broker_restart(clients, query):
+    time.sleep(1)
+    clients.broker.kill()
+    time.sleep(1)
+    clients.broker.start()
+    time.sleep(3)
+    ended = query.process.poll()
+    if ended is not None:
+        assert ended == 1 and "start the query again" in query.said(), query.said()[-2000:]
+        query.start()
+    return "went on" if ended is None else "ended and was started again"
+
+
+def second_process(folder, query):
+    """The first of two processes ends, and the second goes on."""
+    second = Query(folder, (folder / "q.sql").read_text(), "second")
+    code, said = query.ended()
+    assert code == 1 and "another process has taken the query" in said, said[-2000:]
+    return second
+
+
+def refusals(clients, folder):
+    cases = [
+        (job(clients.broker, "SET 'execution.checkpointing.interval' = '900 s';"), "may be open for 900000 ms"),
+        (job(clients.broker, more=", 'kafka.acks' = '1'"), "'kafka.acks' is not for queries to set"),
+        (job(clients.broker, more=", 'transactional-id-prefix' = 'a b'"), "'transactional-id-prefix' is 'a b'"),
+        (job(clients.broker).replace("'exactly-once'", "'twice'"), "expected at-least-once or exactly-once"),
+        (job(clients.broker).replace("'exactly-once'", "'at-least-once'"), "delivered exactly once"),
+        (job(clients.broker, more=", 'transactional-id-prefix' = 'other'"), "has 'other-"),
+    ]
+    for number, (text, reason) in enumerate(cases):
+        code, said = Query(folder, text, f"wrong{number}").ended()
+        assert code == 2 and reason in said, (reason, code, said[-2000:])
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--kills", type=int, default=10)
+    kill_count = arguments.parse_args().kills
+    with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
+        folder = pathlib.Path(place)
+        with Broker(folder / "broker") as broker:
+            clients = Clients(broker)
+            clients.create("impressions", "clicks", *SINKS)
+            feed = Feed(clients)
+            try:
+                query = Query(folder, job(broker))
+                kills(query, kill_count)
+                print(f"{kill_count} kills")
+                steps(query)
+                print(f"an end at each of {len(STEPS)} steps")
+                outcome = broker_restart(clients, query)
+                print(f"the broker was killed and came back: the process {outcome}")
+                query = second_process(folder, query)
+                print("a second process on the checkpoint: the first ended")
+                time.sleep(1)
+            finally:
+                feed.end()
+            print(f"{feed.sent} records in each stream, each row committed once: {check(clients, feed)}")
+            query.stop()
+            refusals(clients, folder)
+            print("what cannot be promised is refused")
+
+
+if __name__ == "__main__":
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError:
+        python = harness.venv("kafka", ["confluent-kafka==2.12.1"]) / "python3"
+        sys.exit(subprocess.run([python, *sys.argv]).returncode)
+    main()
