@@ -132,7 +132,7 @@ impl Keyed {
         self.now_ms = self.now_ms.max(now_ms);
     }
 
-    /// True if the end of a batch without rows would let keys time out, or might; by the watermark if it `rose`.
+    /// True if the end of a batch without rows would let keys time out, or might.
     pub fn wants_empty_batch(&self, has_risen: bool) -> bool {
         match self.plan.function.timeout() {
             Timeout::None => false,

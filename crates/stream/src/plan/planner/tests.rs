@@ -252,3 +252,57 @@ fn what_streams_cannot_do_is_refused_by_name() {
         assert!(text.contains(expected), "{query}\n{text}");
     }
 }
+
+#[test]
+fn a_state_function_is_a_step_over_the_rows_of_its_keys() {
+    let call = "running_count(TABLE t PARTITION BY name, id, time => DESCRIPTOR(ts), timeout => INTERVAL '5' SECOND)";
+    let query =
+        planned(&format!("SELECT count, name FROM {call} WHERE count > 1 AND name <> 'x' EMIT UPDATES"));
+    let query = query.unwrap();
+    let plan = step(&query.pipeline.root, &|step| {
+        if let PlanNode::Keyed { plan, .. } = step { Some(plan) } else { None }
+    });
+    assert_eq!(names(&plan.schema), ["name", "id", "count", "last_time"]);
+    assert_eq!((plan.keys.len(), plan.time.map(|time| time.column)), (2, Some(3)));
+    assert_eq!(names(&query.pipeline.schema), ["count", "name"]);
+    // A filter on what comes out does not change what goes in.
+    assert!(scan(&query).before_watermark.is_empty());
+    let by_clock = planned(
+        "SELECT count FROM running_count(TABLE plain PARTITION BY id, timeout => INTERVAL '5' SECOND) EMIT UPDATES",
+    );
+    assert!(by_clock.is_ok(), "{by_clock:?}");
+    let sessions = "sessions(TABLE v PARTITION BY k, time => DESCRIPTOR(ts), gap => INTERVAL '5' SECOND)";
+    let view = "CREATE VIEW v AS SELECT id % 7 AS k, ts FROM t;";
+    planned_script(&format!("{STREAMS} {view} INSERT INTO out SELECT session_end FROM {sessions}")).unwrap();
+}
+
+#[test]
+fn state_functions_are_refused_where_spark_refuses_them() {
+    let count = "running_count(TABLE t PARTITION BY id)";
+    let sessions = "sessions(TABLE t PARTITION BY id, time => DESCRIPTOR(ts), gap => INTERVAL '5' SECOND)";
+    for (query, expected) in [
+        (format!("SELECT count FROM {count}"), "only supported with EMIT UPDATES"),
+        (format!("SELECT count(*) FROM {count} EMIT UPDATES"), "not supported with an aggregation"),
+        (format!("SELECT count FROM {sessions} EMIT UPDATES"), "not supported with EMIT UPDATES"),
+        (
+            format!("SELECT id, count(*) FROM {sessions} GROUP BY id EMIT UPDATES"),
+            "after a state function with timeouts by event time",
+        ),
+        (format!("SELECT DISTINCT id FROM {sessions}"), "after a state function with timeouts by event time"),
+        (sessions.replace("TABLE t", "TABLE plain"), "not supported without a watermark"),
+        (sessions.replace("ts", "name"), "DESCRIPTOR(name) is Utf8, expected a TIMESTAMP"),
+        (sessions.replace("ts", "x"), "DESCRIPTOR(x) names no column"),
+        (sessions.replace("BY id", "BY x"), "PARTITION BY x names no column"),
+        (sessions.replace("gap", "hole"), "the argument 'gap' is missing"),
+        (count.replace("id", "id, size => 3"), "there is no argument 'size'"),
+        (count.replace("id", "id, timeout => 3"), "the argument 'timeout' is 3, expected an interval"),
+        (count.replace("id", "id, clock => 'event time'"), "the argument 'timeout' is missing"),
+        (count.replace("running", "walking"), "there is no state function 'walking_count'"),
+        (count.replace("TABLE t", "TABLE nowhere"), "there is no stream 'nowhere'"),
+    ] {
+        let query =
+            if query.starts_with("SELECT") { query } else { format!("SELECT 1 FROM {query} EMIT UPDATES") };
+        let error = planned(&query).unwrap_err();
+        assert!(error.to_string().contains(expected), "{query}\n{error}");
+    }
+}
