@@ -1,5 +1,6 @@
 """Hadoop's servers and clients at a pinned version, from Maven, for the judges that need them."""
 
+import os
 import pathlib
 import subprocess
 
@@ -35,19 +36,26 @@ def hadoop() -> pathlib.Path:
     return folder
 
 
+LOG = """log4j.rootLogger=WARN,stderr
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=%p %c{1}: %m%n
+"""
+
+
 def configuration() -> pathlib.Path:
     """A folder for the class path: no settings, and the log on stderr, where it does not mix with what a client prints."""
     folder = CACHE / f"hadoop-{HADOOP}" / "conf"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ["core-site.xml", "hdfs-site.xml"]:
-        (folder / name).write_text("<configuration></configuration>\n")
-    (folder / "log4j.properties").write_text(
-        "log4j.rootLogger=WARN,stderr\n"
-        "log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
-        "log4j.appender.stderr.target=System.err\n"
-        "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
-        "log4j.appender.stderr.layout.ConversionPattern=%p %c{1}: %m%n\n"
-    )
+    empty = "<configuration></configuration>\n"
+    for name, text in [("core-site.xml", empty), ("hdfs-site.xml", empty), ("log4j.properties", LOG)]:
+        path = folder / name
+        # A client of another judge may be reading it.
+        if not path.exists() or path.read_text() != text:
+            new = folder / f"{name}.{os.getpid()}"
+            new.write_text(text)
+            new.replace(path)
     return folder
 
 
