@@ -12,6 +12,7 @@ After all that each row is there, once. What cannot be promised is refused.
 
 import argparse
 import collections
+import datetime
 import json
 import pathlib
 import random
@@ -26,7 +27,7 @@ import harness  # noqa: E402
 from broker import Broker  # noqa: E402
 from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
 from thread import Clients, Query  # noqa: E402
-from window import iso  # noqa: E402
+from window import EPOCH, iso  # noqa: E402
 
 WINDOW_MS = 500
 SINKS = ["even", "counts", "once", "joined"]
@@ -57,7 +58,8 @@ class Feed:
     """Impressions and clicks that come while other things happen."""
 
     def __init__(self, clients):
-        self.clients, self.producer, self.sent, self.done = clients, clients.producer(), 0, threading.Event()
+        # A broker that dies must not make it send anything twice.
+        self.producer, self.sent, self.done = clients.producer(enable_idempotence=True), 0, threading.Event()
         self.thread = threading.Thread(target=self.work)
         self.thread.start()
 
@@ -91,7 +93,7 @@ def wanted(count):
     counts = collections.Counter((impression(n)["ts"] // WINDOW_MS * WINDOW_MS, impression(n)["ad"]) for n in range(count))
     return {
         "even": {n for n in range(0, count, 2)},
-        "counts": {(iso(start), ad, n) for (start, ad), n in counts.items()},
+        "counts": {(start, ad, n) for (start, ad), n in counts.items()},
         "once": ids,
         "joined": pairs,
     }
@@ -101,20 +103,16 @@ def rows(sink, found):
     """Rows of a sink as `wanted` has them, each with its number; what the records that end it give is left out."""
     values = [json.loads(message.value()) for message in found]
     if sink == "counts":
-        return collections.Counter((normal(v["window_start"]), v["ad"], v["n"]) for v in values if v["ad"] >= 0)
+        return collections.Counter((ms_of(v["window_start"]), v["ad"], v["n"]) for v in values if v["ad"] >= 0)
     if sink == "joined":
         return collections.Counter((v["id"], v.get("click")) for v in values if v["id"] >= 0)
     return collections.Counter(v["id"] for v in values)
 
 
-def normal(text):
-    """A time as `iso` writes it."""
-    import datetime
-
+def ms_of(text):
+    """The time that `iso` writes, in milliseconds."""
     time_of = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    if time_of.tzinfo is None:
-        time_of = time_of.replace(tzinfo=datetime.timezone.utc)
-    return iso(round(time_of.timestamp() * 1000))
+    return (time_of - EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 def check(clients, feed):
@@ -133,13 +131,24 @@ def check(clients, feed):
 
 
 def kills(query, count):
-    progressed = 0
-    for _ in range(count):
-        time.sleep(random.uniform(0.5, 2.5))
+    """kill -9 at random moments: every second time some moments after the first checkpoint, else even before it."""
+    slowest = 0
+    for number in range(count):
+        if number % 2 == 0:
+            begun = time.monotonic()
+            harness.wait_until(lambda: progressed(query), "the first checkpoint", lambda: query.process.poll() is None)
+            slowest = max(slowest, time.monotonic() - begun)
+            time.sleep(random.uniform(0, 0.5))
+        else:
+            time.sleep(random.uniform(0.3, 2.5))
         query.kill()
-        progressed += '"event":"progress"' in query.said()
         query.start()
-    assert progressed, "no killed process had completed a checkpoint: the kills came too early to show anything"
+    return slowest
+
+
+def progressed(query):
+    if '"event":"progress"' not in query.said():
+        raise TimeoutError("no progress yet")
 
 
 def steps(query):
@@ -200,8 +209,8 @@ def main():
             feed = Feed(clients)
             try:
                 query = Query(folder, job(broker))
-                kills(query, kill_count)
-                print(f"{kill_count} kills")
+                slowest = kills(query, kill_count)
+                print(f"{kill_count} kills; the first checkpoint after at most {slowest:.1f} s")
                 steps(query)
                 print(f"an end at each of {len(STEPS)} steps")
                 outcome = broker_restart(clients, query)

@@ -9,6 +9,7 @@
 """
 
 import argparse
+import atexit
 import json
 import os
 import pathlib
@@ -55,6 +56,8 @@ class Query:
         line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env={**os.environ, **environment})
+        # A judge that fails leaves none behind.
+        atexit.register(self.process.kill)
 
     def said(self):
         return self.log.read_text(errors="replace")
