@@ -1,5 +1,6 @@
-//! Goal: each file is a batch of a query, each batch is written once, and an empty one follows if it brings something out. Method: a windowed
-//! count over a directory, and a directory that has files of another query.
+//! Goal: a query over files gives batches of the same files whatever dies between them, and writes each batch once. Method: a windowed
+//! count over a directory; after its end markers are taken from the checkpoint, which is what a process leaves that is killed before it
+//! sets them, and older files come before it starts again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -72,6 +73,35 @@ fn each_file_is_a_batch_and_an_empty_one_follows() {
     assert_eq!(written(place.path()), expected);
     let error = run(place.path(), "SELECT k FROM s").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[test]
+fn a_batch_that_was_cut_short_comes_again_with_the_same_files() {
+    for select in [COUNTS, "SELECT k, ts FROM s WHERE k <> 'b'"] {
+        let whole = tempfile::tempdir().unwrap();
+        inputs(whole.path());
+        run(whole.path(), select).unwrap();
+        let expected: Vec<_> = written(whole.path()).into_values().collect();
+        for kept in 1..=3 {
+            let place = tempfile::tempdir().unwrap();
+            inputs(place.path());
+            run(place.path(), select).unwrap();
+            let manifests = place.path().join("checkpoint/counts/yeoul/manifests");
+            for manifest in fs::read_dir(manifests).unwrap().map(|entry| entry.unwrap()) {
+                let number: u64 = manifest.file_name().to_str().unwrap().parse().unwrap();
+                if number >= kept {
+                    fs::remove_file(manifest.path()).unwrap();
+                }
+            }
+            put(place.path(), "0", 0, &[(50, "z")]);
+            run(place.path(), select).unwrap();
+            let found = written(place.path());
+            let again: Vec<_> = found.range(..kept).chain(found.range(kept + 1..)).collect();
+            let again: Vec<_> = again.into_iter().map(|(_, rows)| rows.clone()).take(3).collect();
+            assert_eq!(again, expected[..3], "{kept} epochs were complete: {found:?}");
+            assert!(!found.contains_key(&kept), "the claim has no rows: {found:?}");
+        }
+    }
 }
 
 #[test]
