@@ -1,7 +1,10 @@
+use std::path::{Path, PathBuf};
+
 use arrow::datatypes::{Schema, SchemaRef};
 use serde_json::Value;
 
 use super::console::ConsoleSink;
+use super::files::{FileSink, FileSource, FileSourceOptions};
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions, check_interval,
     record_schema,
@@ -27,6 +30,7 @@ pub struct StreamConnector {
 #[derive(Debug)]
 enum StreamKind {
     Kafka(KafkaSourceOptions),
+    Files(FileSourceOptions),
     Rate(RateSchedule),
 }
 
@@ -35,6 +39,8 @@ enum StreamKind {
 pub enum SinkConnector {
     /// Topics of Kafka.
     Kafka(KafkaSinkOptions),
+    /// Files of a directory.
+    Files(PathBuf),
     /// Lines on stdout.
     Console,
     /// Memory of this process.
@@ -56,11 +62,15 @@ impl StreamConnector {
                 let kafka = KafkaSourceOptions::take(&mut options)?;
                 (StreamKind::Kafka(kafka), record_schema(), options.take("format"))
             }
+            "filesystem" => {
+                let files = FileSourceOptions::take(&mut options)?;
+                (StreamKind::Files(files), FileSource::schema(), options.take("format"))
+            }
             "rate" => {
                 let schedule = RateSchedule::take(&mut options)?;
                 (StreamKind::Rate(schedule), RateSource::schema(), None)
             }
-            other => return Err(options.wrong("connector", other, "kafka or rate")),
+            other => return Err(options.wrong("connector", other, "kafka, filesystem or rate")),
         };
         let decoder = match format.as_deref() {
             Some("json") => Decoder::json(&owner, &stream.columns, &own)?,
@@ -91,6 +101,7 @@ impl StreamConnector {
     pub fn description(&self) -> String {
         match &self.kind {
             StreamKind::Kafka(options) => options.description(),
+            StreamKind::Files(options) => format!("filesystem [{}]", options.path.display()),
             StreamKind::Rate(schedule) => format!("rate [{}]", schedule.description()),
         }
     }
@@ -102,17 +113,19 @@ impl StreamConnector {
     pub fn initial_offset(&self) -> Result<Value> {
         match &self.kind {
             StreamKind::Kafka(options) => KafkaSource::initial_offsets(options),
+            StreamKind::Files(_) => Ok(FileSource::initial_offset()),
             StreamKind::Rate(_) => Ok(RateSource::initial_offset()),
         }
     }
 
-    /// Opens the source at an offset.
+    /// Opens the source at an offset. Its own log, if it has one, lies in `folder`.
     ///
     /// # Errors
     /// If it cannot go on from there.
-    pub fn open(&self, offset: &Value) -> Result<Box<dyn Source>> {
+    pub fn open(&self, offset: &Value, folder: &Path) -> Result<Box<dyn Source>> {
         Ok(match &self.kind {
             StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset)?),
+            StreamKind::Files(options) => Box::new(FileSource::at(options.clone(), offset, folder)?),
             StreamKind::Rate(schedule) => Box::new(RateSource::at(*schedule, offset)?),
         })
     }
@@ -124,7 +137,7 @@ impl StreamConnector {
     pub fn open_dead_letters(&self, open: BatchId) -> Result<Option<DeadLetters>> {
         match &self.kind {
             StreamKind::Kafka(options) => DeadLetters::open(options, open),
-            StreamKind::Rate(_) => Ok(None),
+            StreamKind::Files(_) | StreamKind::Rate(_) => Ok(None),
         }
     }
 
@@ -163,10 +176,19 @@ impl SinkConnector {
                 KafkaSink::check(&kafka, options.owner(), schema)?;
                 Self::Kafka(kafka)
             }
+            "filesystem" => {
+                let path = options.require("path")?;
+                match options.take("format").as_deref() {
+                    Some("json") => Self::Files(PathBuf::from(path.strip_prefix("file://").unwrap_or(&path))),
+                    other => return Err(options.wrong("format", other.unwrap_or_default(), "json")),
+                }
+            }
             "console" => Self::Console,
             "memory" => Self::Memory(MemoryRows::default()),
             "noop" => Self::Noop,
-            other => return Err(options.wrong("connector", other, "kafka, console, memory or noop")),
+            other => {
+                return Err(options.wrong("connector", other, "kafka, filesystem, console, memory or noop"));
+            }
         };
         options.finish()?;
         Ok(connector)
@@ -210,6 +232,7 @@ impl SinkConnector {
     pub fn open(&self, transactions: Option<Transactions>, open: BatchId) -> Result<Box<dyn Sink>> {
         Ok(match self {
             Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), transactions, open)?),
+            Self::Files(folder) => Box::new(FileSink::open(folder, open)?),
             Self::Console => Box::new(ConsoleSink::default()),
             Self::Memory(rows) => Box::new(MemorySink::new(rows.clone())),
             Self::Noop => Box::new(NoopSink::default()),

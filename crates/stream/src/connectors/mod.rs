@@ -2,10 +2,12 @@
 //!
 //! - [`Source`], [`Sink`]: what a query asks of them
 //! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked
+//! - `files`: files of a directory, to read and to write
 //! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
 
 mod connector;
 mod console;
+mod files;
 mod format;
 pub mod kafka;
 mod memory;

@@ -41,6 +41,20 @@ pub trait Source: Send {
     /// # Errors
     /// If the source cannot be used any more.
     fn lift_plan(&mut self) -> Result<()>;
+
+    /// True if its rows come in planned epochs only, whose ends it keeps in a log of its own: it gives none without a plan, and its
+    /// offset moves at the end of a plan.
+    fn is_planned_only(&self) -> bool {
+        false
+    }
+
+    /// True if its log has the plan of the next epoch, which a process before this one did not complete.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    fn has_logged_plan(&self) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// What a source gave.

@@ -220,7 +220,7 @@ impl Life {
                 outside.tally.count(Event::Ticked);
             }
             Next::EndEpoch => {}
-            Next::End => unreachable!("a query of what comes for ever"),
+            Next::Rest | Next::End => unreachable!("a query of what comes for ever"),
         }
     }
 

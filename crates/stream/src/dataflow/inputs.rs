@@ -79,20 +79,32 @@ impl Inputs {
         self.are_at_end.iter().all(|is_at_end| *is_at_end)
     }
 
-    /// Plans an epoch of about so many rows at most, or of what is there. Gives how many there are.
+    /// Plans an epoch of about so many rows at most, or of what is there. Gives how many there are. An epoch that a process before this
+    /// one planned and did not complete is planned as it was.
     ///
     /// # Errors
     /// As a source.
     pub fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
         let each = rows_max.map(|rows| (rows / self.inputs.len() as u64).max(1));
         let mut all = 0_u64;
-        for (input, is_at_end) in self.inputs.iter_mut().zip(&mut self.are_at_end) {
-            let rows = input.source.plan(each)?;
+        let logged: Result<Vec<bool>> =
+            self.inputs.iter().map(|input| input.source.has_logged_plan()).collect();
+        let logged = logged?;
+        let is_repeat = logged.contains(&true);
+        let logged = logged.into_iter();
+        for ((input, is_at_end), has_logged) in self.inputs.iter_mut().zip(&mut self.are_at_end).zip(logged) {
+            let had_rows = !is_repeat || has_logged || !input.source.is_planned_only();
+            let rows = if had_rows { input.source.plan(each)? } else { 0 };
             // One without rows has no plan: it would give what comes later.
             *is_at_end = rows == 0;
             all = all.saturating_add(rows);
         }
         Ok(all)
+    }
+
+    /// True if every epoch has to be planned.
+    pub fn are_planned_only(&self) -> bool {
+        self.inputs.iter().any(|input| input.source.is_planned_only())
     }
 
     /// Rows of a planned epoch at most, for each input, if one of them has a limit.
@@ -174,7 +186,11 @@ fn put_aside(dead_letters: Option<&DeadLetters>, raw: &RecordBatch, malformed: &
         let column = raw.column_by_name(name)?;
         arrow::util::display::array_value_to_string(column, first.row).ok()
     };
-    let place = ["topic", "partition", "offset"].map(|name| text(name).unwrap_or_default()).join(", ");
-    Err(invalid(format!("a record cannot be read: {} (topic, partition, offset: {place})", first.reason))
-        .with_hint("'dead-letter.topic' names a topic for such records"))
+    let place =
+        ["topic", "partition", "offset", "path", "line"].map(|name| Some(format!("{name} {}", text(name)?)));
+    let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let error = invalid(format!("a record cannot be read: {} ({place})", first.reason));
+    let is_kafka = raw.column_by_name("topic").is_some();
+    let hint = if is_kafka { "'dead-letter.topic' names a topic for such records" } else { "mend the file" };
+    Err(error.with_hint(hint))
 }

@@ -7,6 +7,8 @@ mod checkpointer;
 mod events;
 #[cfg(test)]
 mod fault_tests;
+#[cfg(test)]
+mod file_tests;
 mod handle;
 mod inputs;
 mod latencies;

@@ -74,9 +74,9 @@ impl Opened {
         operators.charge(memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
-        for (stream, position) in streams.into_iter().zip(&recovered.manifest.sources) {
+        for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {
             let description = stream.description();
-            let source = stream.open(&position.offset)?;
+            let source = stream.open(&position.offset, &folder.join("sources").join(at.to_string()))?;
             let dead_letters = stream.open_dead_letters(open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }

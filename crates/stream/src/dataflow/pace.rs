@@ -27,6 +27,8 @@ pub(super) struct Pace {
     planned_ms: Option<i64>,
     /// Whether every epoch is planned, and the last one ends the query.
     is_bounded: bool,
+    /// Whether every epoch is planned, and after the last one there is a rest.
+    is_planned_only: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,8 @@ enum Phase {
     LastReached,
     /// Nothing more is to be done.
     Finished,
+    /// Nothing is there: the source is asked again at the next tick.
+    Resting,
     /// Rows come as they will.
     Unplanned,
 }
@@ -56,6 +60,8 @@ pub(super) enum Next {
     EndEpoch,
     /// End the batch and, if the watermark rose, an empty one after it.
     Tick,
+    /// Wait: the source has nothing.
+    Rest,
     /// End the query.
     End,
 }
@@ -72,6 +78,7 @@ impl Pace {
             rows_max,
             planned_ms: None,
             is_bounded: false,
+            is_planned_only: false,
         }
     }
 
@@ -80,14 +87,36 @@ impl Pace {
         Self { is_bounded: true, ..Self::unbounded(0, 0, 0) }
     }
 
+    /// The pace of a query that runs for ever, of a source whose rows come in planned epochs only.
+    pub fn planned_only(tick_ms: i64, now_ms: i64) -> Self {
+        Self { is_planned_only: true, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
+    }
+
+    /// Whether no row comes without a plan.
+    fn are_all_planned(&self) -> bool {
+        self.is_bounded || self.is_planned_only
+    }
+
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
     pub fn next(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
         match self.phase {
             // Rows that came before their backlog was known to be one may all be of one part of the source, far ahead of the
             // others: only a plan of all that is there lets the others catch up before the watermark moves.
-            Phase::Unknown => Next::Plan((!self.is_bounded && !self.has_rows).then_some(self.rows_max)),
+            Phase::Unknown => {
+                Next::Plan((!self.are_all_planned() && !self.has_rows).then_some(self.rows_max))
+            }
             Phase::Planned => Next::Poll,
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
+            Phase::Resting if self.due_in_ms(now_ms) == 0 => {
+                self.phase = Phase::Unknown;
+                Next::Plan(None)
+            }
+            Phase::Resting => Next::Rest,
+            Phase::Reached | Phase::LastReached | Phase::Finished if self.is_planned_only => {
+                self.phase = Phase::Resting;
+                self.last_tick_ms = now_ms;
+                Next::Rest
+            }
             Phase::Reached | Phase::LastReached | Phase::Finished => {
                 self.phase = Phase::Finished;
                 Next::End
@@ -113,7 +142,7 @@ impl Pace {
             Phase::Planned | Phase::Reached | Phase::LastReached => true,
             // Some rows of a backlog came before it was known to be one: the others belong to the same batch.
             Phase::Unknown => self.has_rows,
-            Phase::Finished | Phase::Unplanned => false,
+            Phase::Finished | Phase::Resting | Phase::Unplanned => false,
         }
     }
 
@@ -130,7 +159,7 @@ impl Pace {
         assert_eq!(self.phase, Phase::Unknown, "a plan that nobody asked for");
         let has_caught_up =
             rows == 0 || self.planned_ms.is_some_and(|planned_ms| now_ms - planned_ms <= CAUGHT_UP_MS);
-        self.phase = match (rows, self.is_bounded) {
+        self.phase = match (rows, self.are_all_planned()) {
             (0, true) => Phase::LastReached,
             (_, false) if has_caught_up => Phase::Unplanned,
             _ => Phase::Planned,
@@ -248,6 +277,27 @@ mod tests {
         assert!(pace.is_within_plan(), "nor a barrier: others of the backlog are older");
         pace.planned(5, 3500);
         assert!(pace.is_within_plan(), "at least one epoch is planned then");
+    }
+
+    #[test]
+    fn a_source_of_planned_epochs_only_rests_when_nothing_is_there_and_is_asked_again() {
+        let mut pace = Pace::planned_only(50, 1000);
+        assert_eq!(pace.next(1000, false), Next::Plan(None));
+        // However fast it is.
+        for now_ms in [1000, 1001, 1002] {
+            pace.planned(1, now_ms);
+            assert!(pace.is_within_plan() && pace.is_gathering());
+            pace.polled(FULL_POLL_ROWS, true, now_ms);
+            assert_eq!(pace.next(now_ms, true), Next::EndEpoch);
+            pace.ended_epoch();
+            assert_eq!(pace.next(now_ms, true), Next::Plan(None));
+        }
+        pace.planned(0, 1003);
+        assert_eq!(pace.next(1003, true), Next::EndEpoch, "an empty epoch");
+        pace.ended_epoch();
+        assert_eq!((pace.next(1004, false), pace.is_within_plan()), (Next::Rest, false));
+        assert_eq!(pace.next(1053, false), Next::Rest);
+        assert_eq!(pace.next(1054, false), Next::Plan(None));
     }
 
     #[test]

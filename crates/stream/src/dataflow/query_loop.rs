@@ -72,8 +72,10 @@ impl<'a> QueryLoop<'a> {
         if query.settings.trigger == Trigger::AvailableNow {
             inputs.stop_at_latest()?;
         }
-        let pace = operators.has_batches().then(|| match query.settings.trigger {
+        let is_planned_only = inputs.are_planned_only();
+        let pace = (operators.has_batches() || is_planned_only).then(|| match query.settings.trigger {
             Trigger::AvailableNow => Pace::bounded(),
+            Trigger::RealTime if is_planned_only => Pace::planned_only(query.settings.tick_ms, now_ms()),
             Trigger::RealTime => {
                 let rows_max = inputs.epoch_rows_max().unwrap_or(u64::MAX).min(PLANNED_ROWS_MAX);
                 Pace::unbounded(query.settings.tick_ms, rows_max, now_ms())
@@ -132,6 +134,7 @@ impl<'a> QueryLoop<'a> {
                 Next::Tick => self.tick()?,
                 // The barrier of the epoch before is still on its way to the disk.
                 Next::EndEpoch => std::thread::sleep(WAIT_LEAST),
+                Next::Rest => std::thread::sleep(self.wait()),
                 Next::End => self.is_at_end = true,
             }
         }

@@ -120,7 +120,7 @@ fn what_is_not_there_yet_is_refused_before_anything_starts() {
         check(&query(&format!("{wrong} INSERT INTO nowhere SELECT value FROM r")).unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sink 'nowhere': the option 'connector' is 'socket', expected kafka, console, memory or noop"
+        "sink 'nowhere': the option 'connector' is 'socket', expected kafka, filesystem, console, memory or noop"
     );
 }
 
