@@ -71,7 +71,7 @@ impl Sink for FileSink {
         let file = file.into_inner().map_err(|error| Error::from(error.into_error()))?;
         file.sync_all()?;
         let name = self.folder.join(format!("batch-{}.json", batch.0));
-        std::fs::rename(self.folder.join(UNFINISHED), name)?;
+        RealDisk.rename(&self.folder.join(UNFINISHED), &name)?;
         RealDisk.sync_folder(&self.folder)?;
         self.acknowledged = Some(batch);
         Ok(())
