@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::events::{Progress, QueryEvent};
 use super::opened::{Opened, connectors};
-use super::query_loop::{QueryLoop, now_ms};
+use super::query_loop::{Ended, QueryLoop, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
 use crate::state::MemoryShare;
@@ -67,8 +67,15 @@ pub fn start(
 }
 
 fn run(query: &Query, checkpoint: &Path, memory: &MemoryShare, shared: &Shared) -> Result<()> {
-    let opened = Opened::open(query, checkpoint, memory, now_ms())?;
-    QueryLoop::new(query, opened, shared)?.run()
+    let mut resumption = None;
+    loop {
+        let opened = Opened::open(query, checkpoint, memory, resumption.take(), now_ms())?;
+        match QueryLoop::new(query, opened, shared)?.run() {
+            Ended::Done => return Ok(()),
+            Ended::Failed(error) => return Err(error),
+            Ended::Resumable(how) => resumption = Some(how),
+        }
+    }
 }
 
 impl QueryHandle {

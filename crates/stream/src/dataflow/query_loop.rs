@@ -10,7 +10,7 @@ use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgre
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
-use super::opened::Opened;
+use super::opened::{Opened, Resumption, taken_over};
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
@@ -34,6 +34,8 @@ pub(super) struct QueryLoop<'a> {
     shared: &'a Shared,
     name: String,
     run_id: String,
+    /// The first epoch of this run.
+    first: BatchId,
     coordinator: Coordinator,
     checkpointer: Checkpointer,
     /// The last complete checkpoint.
@@ -50,6 +52,16 @@ pub(super) struct QueryLoop<'a> {
     latencies: Latencies,
     is_at_end: bool,
     is_ended: bool,
+}
+
+/// End of a query's work.
+pub(super) enum Ended {
+    /// It was stopped, or its rows are at their end.
+    Done,
+    /// Its transaction is lost: it may go on from its last checkpoint with a new one.
+    Resumable(Resumption),
+    /// It failed.
+    Failed(Error),
 }
 
 /// Counts of the open epoch.
@@ -94,6 +106,7 @@ impl<'a> QueryLoop<'a> {
             shared,
             name: query.name.clone(),
             run_id,
+            first: open,
             coordinator: Coordinator::new(open, query.settings.checkpoint_interval_ms, now_ms()),
             checkpointer: Checkpointer::start(store, transactions.clone())?,
             complete: manifest,
@@ -111,7 +124,20 @@ impl<'a> QueryLoop<'a> {
     }
 
     /// Works until the query is stopped, its rows are at their end, or it fails.
-    pub fn run(mut self) -> Result<()> {
+    pub fn run(mut self) -> Ended {
+        let Err(error) = self.work() else { return Ended::Done };
+        // One that fails again before it has completed anything would fail for ever.
+        let has_progressed = self.complete.batch >= self.first;
+        match &self.transactions {
+            Some(transactions) if transactions.can_begin_anew() && has_progressed => {
+                let reason = format!("the query goes on from its last checkpoint: {error:?}");
+                Ended::Resumable(Resumption { generation: self.complete.generation, reason })
+            }
+            _ => Ended::Failed(error),
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
         while !self.is_ended {
             // Before it is asked what has timed out by it.
             self.operators.set_now_ms(now_ms());
@@ -291,11 +317,7 @@ impl<'a> QueryLoop<'a> {
                     self.complete = manifest;
                     self.shared.progressed(progress);
                 }
-                Command::Yield => {
-                    let text = format!("another process has taken the query '{}' over", self.name);
-                    return Err(Error::new(ErrorKind::Conflict, text)
-                        .with_hint("run one process for a checkpoint; this one has written nothing since"));
-                }
+                Command::Yield => return Err(taken_over(&self.name)),
                 Command::End => self.is_ended = true,
             }
         }
