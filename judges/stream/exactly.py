@@ -115,6 +115,18 @@ def ms_of(text):
     return (time_of - EPOCH) // datetime.timedelta(milliseconds=1)
 
 
+def settled(count):
+    """Whether there are so many records, and have been for a while: what would be too much has some time to come, too."""
+    reached = []
+
+    def is_settled(found):
+        if len(found) >= count:
+            reached.append(time.monotonic())
+        return bool(reached) and time.monotonic() - reached[0] > 2
+
+    return is_settled
+
+
 def check(clients, feed):
     """Each row is there, once, in each of the sinks."""
     expected = wanted(feed.sent)
@@ -122,7 +134,7 @@ def check(clients, feed):
         clients.read(sink, lambda found: len(found) >= len(expected[sink]))
     feed.close()
     for sink in SINKS:
-        found = rows(sink, clients.read(sink, lambda found: set(rows(sink, found)) >= expected[sink]))
+        found = rows(sink, clients.read(sink, settled(len(expected[sink]))))
         missing, more = expected[sink] - set(found), set(found) - expected[sink]
         assert not missing and not more, f"{sink}: {len(missing)} are missing: {sorted(missing, key=str)[:5]}; {len(more)} are more: {sorted(more, key=str)[:5]}"
         twice = [row for row, times in found.items() if times > 1]
@@ -225,7 +237,11 @@ def main():
                 time.sleep(1)
             finally:
                 feed.end()
-            print(f"{feed.sent} records in each stream, each row committed once: {check(clients, feed)}")
+            try:
+                print(f"{feed.sent} records in each stream, each row committed once: {check(clients, feed)}")
+            except AssertionError:
+                print(query.said()[-3000:], file=sys.stderr)
+                raise
             query.stop()
             refusals(clients, folder)
             print("what cannot be promised is refused")
