@@ -16,7 +16,6 @@ import datetime
 import json
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,7 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
-from broker import Broker  # noqa: E402
+from broker import Broker, run  # noqa: E402
 from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
 from thread import Clients, Query  # noqa: E402
 from window import EPOCH, iso  # noqa: E402
@@ -251,9 +250,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        python = harness.venv("kafka", ["confluent-kafka==2.12.1"]) / "python3"
-        sys.exit(subprocess.run([python, *sys.argv]).returncode)
-    main()
+    run(main)

@@ -23,7 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
-from broker import Broker  # noqa: E402
+from broker import Broker, run  # noqa: E402
 
 PARTITIONS = 5
 WITHIN = 60
@@ -271,9 +271,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        python = harness.venv("kafka", ["confluent-kafka==2.12.1"]) / "python3"
-        sys.exit(subprocess.run([python, *sys.argv]).returncode)
-    main()
+    run(main)

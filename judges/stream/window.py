@@ -13,7 +13,6 @@ import datetime
 import json
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,7 +20,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
-from broker import Broker  # noqa: E402
+from broker import Broker, run  # noqa: E402
 from thread import WITHIN, Clients, Query  # noqa: E402
 
 EPOCH = datetime.datetime(2026, 3, 1, tzinfo=datetime.timezone.utc)
@@ -230,9 +229,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        import confluent_kafka  # noqa: F401
-    except ImportError:
-        python = harness.venv("kafka", ["confluent-kafka==2.12.1"]) / "python3"
-        sys.exit(subprocess.run([python, *sys.argv]).returncode)
-    main()
+    run(main)

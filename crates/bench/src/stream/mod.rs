@@ -38,7 +38,7 @@ pub struct Plan {
     pub rates: Vec<u32>,
     /// Queries, a case each.
     pub pipelines: Vec<Pipeline>,
-    /// How long records come in a case.
+    /// Time for which records come in a case.
     pub time: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What servers do without memory, and what they charge.
+//! Servers without memory, and charges for what they hold.
 
 use yeoul_dfs::memory::{Charge, MEMORY_BYTES_MIN, Memory, Party, TableCharge};
 use yeoul_dfs::{datanode, namenode};

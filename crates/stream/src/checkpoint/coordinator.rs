@@ -25,12 +25,12 @@ struct InFlight {
     batch: BatchId,
     is_acknowledged: bool,
     is_stored: bool,
-    /// How far its transaction is; none if it has no output in one.
+    /// Progress of its transaction; none if it has no output in one.
     output: Option<OutputStep>,
     is_marking: bool,
 }
 
-/// How far a transaction is.
+/// Progress of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutputStep {
     Open,
@@ -69,9 +69,9 @@ pub enum Event {
     InTransaction(BatchId),
     /// The manifest of this epoch is prepared: from now on its transaction may be committed.
     Prepared(BatchId),
-    /// Its transaction is committed.
+    /// The transaction is committed.
     Committed(BatchId),
-    /// Its transaction was to be committed, and whether it is cannot be known.
+    /// The transaction was to be committed, and whether it is cannot be known.
     InDoubt(BatchId),
     /// The marker of this epoch is set.
     Marked(BatchId),
@@ -130,7 +130,7 @@ impl Coordinator {
         (self.last_barrier_ms + self.interval_ms - now_ms).clamp(0, self.interval_ms)
     }
 
-    /// Whether an epoch's transaction is on its way to its commit: what comes now has to wait, for a producer has one at a time.
+    /// True while an epoch's transaction is on its way to its commit: what comes now has to wait, for a producer has one at a time.
     pub fn holds_output(&self) -> bool {
         self.in_flight.as_ref().is_some_and(|flight| flight.output.is_some())
     }

@@ -72,7 +72,7 @@ struct Kafka {
 #[derive(Default)]
 struct Transaction {
     rows: Vec<Row>,
-    /// Its marker, once it is decided that it is committed.
+    /// Marker, once it is decided that it is committed.
     decided: Option<OutputMarker>,
 }
 
@@ -150,7 +150,7 @@ impl Kafka {
         self.control = transaction.decided;
     }
 
-    /// Whether a row was taken.
+    /// True if a row was taken.
     fn send(&mut self, producer_epoch: u64, row: Row) -> bool {
         if producer_epoch != self.producer_epoch {
             return false;
@@ -173,7 +173,7 @@ impl Outside {
         }
     }
 
-    /// What a process that knows of `committed` goes on from, as a manifest of its own.
+    /// The base from which a process that knows of `committed` goes on, as a manifest of its own.
     fn choose(&mut self, committed: Option<OutputMarker>) -> Option<Saved> {
         let newest = self.manifests.values().next_back();
         let Ok(base) = base(newest.map(|newest| &newest.output), ID, committed) else {
@@ -198,7 +198,7 @@ impl Outside {
         Some(Saved { batch, generation, output, ..from.clone() })
     }
 
-    /// Whether a manifest was put in place; it is created only if it is absent.
+    /// True if a manifest was put in place; it is created only if it is absent.
     fn mark(&mut self, saved: &Saved) -> bool {
         if self.manifests.contains_key(&saved.batch) {
             return false;
@@ -245,7 +245,7 @@ impl Outside {
     }
 }
 
-/// Whether a row comes out at all, so that some epochs have no output.
+/// True for rows that come out at all, so that some epochs have no output.
 fn has_output((number, _): &Row) -> bool {
     number % 16 < 9
 }
@@ -318,7 +318,7 @@ impl Run {
         }
     }
 
-    /// Whether it goes on.
+    /// True if it goes on.
     fn step(&mut self, outside: &mut Outside, is_stopping: bool) -> bool {
         let event = match outside.random.below(8) {
             0..=2 if !self.coordinator.holds_output() && self.saved.position < ROWS => {
@@ -386,7 +386,7 @@ impl Run {
         }
     }
 
-    /// Whether it goes on after a command.
+    /// True if it goes on after a command.
     fn take(&mut self, outside: &mut Outside, command: Command) -> bool {
         match command {
             Command::Barrier(batch) => {

@@ -64,13 +64,13 @@ pub struct Claim<'a> {
     pub state_identity: Option<String>,
     /// Where the sources of a new query begin.
     pub initial_offsets: Box<dyn FnOnce() -> Result<Vec<serde_json::Value>> + 'a>,
-    /// What Kafka says of its output, if that is delivered exactly once.
+    /// Kafka's word on its output, if that is delivered exactly once.
     pub output: Option<OutputClaim>,
     /// Now, in milliseconds since 1970.
     pub now_ms: i64,
 }
 
-/// What Kafka says of a query's output, once older processes are fenced.
+/// Kafka's word on a query's output, once older processes are fenced.
 #[derive(Debug, Clone)]
 pub struct OutputClaim {
     /// Transactional id of the query.

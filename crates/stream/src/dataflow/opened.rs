@@ -21,7 +21,7 @@ pub(super) struct Opened {
     pub inputs: Inputs,
     pub operators: Operators,
     pub sink: Box<dyn Sink>,
-    /// What its output is committed with, if it is delivered exactly once.
+    /// Transactions of its output, if it is delivered exactly once.
     pub transactions: Option<Transactions>,
 }
 

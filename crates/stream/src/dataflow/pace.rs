@@ -27,7 +27,7 @@ pub(super) struct Pace {
     planned_ms: Option<i64>,
     /// Whether every epoch is planned, and the last one ends the query.
     is_bounded: bool,
-    /// Whether every epoch is planned, and after the last one there is a rest.
+    /// True if every epoch is planned, and after the last one there is a rest.
     is_planned_only: bool,
 }
 
@@ -92,7 +92,7 @@ impl Pace {
         Self { is_planned_only: true, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
     }
 
-    /// Whether no row comes without a plan.
+    /// True if no row comes without a plan.
     fn are_all_planned(&self) -> bool {
         self.is_bounded || self.is_planned_only
     }

@@ -174,7 +174,7 @@ impl Operators {
         self.nodes.iter().any(|node| !node.layouts.is_empty())
     }
 
-    /// Whether groups that changed come out once for the open batch, at its end, rather than at once, and state functions get its
+    /// True if groups that changed come out once for the open batch, at its end, rather than at once, and state functions get its
     /// rows then.
     pub fn set_gathering(&mut self, is_gathering: bool) {
         self.nodes.iter_mut().for_each(|node| node.set_gathering(is_gathering));

@@ -119,7 +119,7 @@ impl Keyed {
         std::mem::take(&mut self.counts)
     }
 
-    /// Whether the function gets the rows of the open batch once, at its end, rather than as they come.
+    /// True if the function gets the rows of the open batch once, at its end, rather than as they come.
     pub fn set_gathering(&mut self, is_gathering: bool) {
         if is_gathering != self.gathered.is_some() {
             assert!(self.gathered.as_ref().is_none_or(Vec::is_empty), "rows of a batch wait for its end");

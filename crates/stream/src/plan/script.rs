@@ -58,7 +58,7 @@ pub struct Insert {
     pub query: ast::Query,
     /// Its window functions.
     pub windowed_tables: Vec<WindowedTable>,
-    /// Its calls of state functions.
+    /// Calls of state functions in it.
     pub keyed_tables: Vec<KeyedTable>,
     /// `EMIT`, if it is there.
     pub output_mode: Option<OutputMode>,

@@ -128,6 +128,6 @@ pub struct StoredVersion {
     pub kind: VersionKind,
     /// Buckets at it and before it are gone; rows of this version are not.
     pub evicted_until: Option<Bucket>,
-    /// Its rows, as in a [`Version`].
+    /// Rows, as in a [`Version`].
     pub rows: Vec<StateRows>,
 }

@@ -264,7 +264,7 @@ impl State {
         units.iter().zip(&chosen).map(place).collect()
     }
 
-    /// Where the next copy of a block goes: to another rack if all are on one, and there to a DataNode that is not in doubt.
+    /// Place of the next copy of a block: on another rack if all are on one, and there to a DataNode that is not in doubt.
     fn copy_target(&self, block: &Block, steady_ms: u64, random: &mut fastrand::Rng) -> Option<Place> {
         let candidates = self.room(block, block.length, steady_ms, |_| true);
         let racks: BTreeSet<&str> =

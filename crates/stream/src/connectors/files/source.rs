@@ -22,7 +22,7 @@ const POLL_BYTES_MAX: usize = 4 << 20;
 /// Source of the lines of a directory's files: each file once, in planned epochs whose files a log in the checkpoint names before
 /// any of their rows is given.
 ///
-/// Its offset is the number of the last entry of the log whose rows were all given, in the form of Spark's file source; -1 at first.
+/// The offset is the number of the last entry of the log whose rows were all given, in the form of Spark's file source; -1 at first.
 #[derive(Debug)]
 pub struct FileSource {
     options: FileSourceOptions,

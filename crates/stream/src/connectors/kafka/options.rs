@@ -62,7 +62,7 @@ pub struct KafkaSinkOptions {
     pub topic: Option<String>,
     /// How rows become records.
     pub format: SinkFormat,
-    /// What the names of transactions begin with, if output is delivered exactly once.
+    /// Begin of the names of transactions, if output is delivered exactly once.
     pub transactional_id_prefix: Option<String>,
 }
 

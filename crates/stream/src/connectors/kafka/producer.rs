@@ -62,7 +62,7 @@ impl ProducerContext for Context {
 /// A producer that sends at once and knows which epochs the brokers have.
 pub(super) struct Producer {
     client: Arc<ThreadedProducer<Context>>,
-    /// Its transactions, if it has such.
+    /// Transactions, if it has such.
     transactions: Option<Transactions>,
     deliveries: Arc<Deliveries>,
     open: BatchId,
@@ -168,7 +168,7 @@ impl Producer {
     }
 }
 
-/// Whether a younger producer of the same transactional id has fenced this one.
+/// True if a younger producer of the same transactional id has fenced this one.
 pub(super) fn is_fenced(client: &ThreadedProducer<Context>, error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     let fatal = client.client().fatal_error().map(|(code, _)| code);

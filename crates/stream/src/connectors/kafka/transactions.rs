@@ -16,15 +16,15 @@ use super::producer::{Context, PRODUCER_DEFAULTS, is_fenced};
 use crate::checkpoint::OutputMarker;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 
-/// How long brokers may take to fence an older process and to settle its transaction.
+/// Time that brokers may take to fence an older process and to settle its transaction.
 const INIT_MAX: Duration = Duration::from_secs(120);
-/// How long one call of a commit waits.
+/// Wait of one call of a commit.
 const COMMIT_CALL_MAX: Duration = Duration::from_secs(10);
-/// How long the call is repeated; after that its outcome is in doubt.
+/// Time for which the call is repeated; after that its outcome is in doubt.
 const COMMIT_MAX: Duration = Duration::from_secs(120);
-/// How long a part of the control topic may take to be read.
+/// Time that a part of the control topic may take to be read.
 const READ_MAX: Duration = Duration::from_secs(60);
-/// How long a poll waits.
+/// Wait of a poll.
 const POLL_MAX: Duration = Duration::from_millis(100);
 /// Offsets of the control topic that are read first, from its end on back; ten times as many follow if no marker is among them.
 const TAIL_FIRST: i64 = 1000;
@@ -47,7 +47,7 @@ pub struct Transactions {
     is_open: Arc<AtomicBool>,
 }
 
-/// What came of a commit.
+/// Outcome of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// The transaction is committed.
@@ -120,7 +120,7 @@ impl Transactions {
         &self.id
     }
 
-    /// Whether one is open.
+    /// True if one is open.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
