@@ -106,6 +106,17 @@ impl StreamConnector {
         }
     }
 
+    /// The option that bounds a planned epoch, if it is given.
+    pub fn epoch_limit(&self) -> Option<&'static str> {
+        match &self.kind {
+            StreamKind::Kafka(options) => options.epoch_records_max.map(|_| "maxOffsetsPerTrigger"),
+            StreamKind::Files(options) => {
+                (options.epoch_files_max < usize::MAX).then_some("maxFilesPerTrigger")
+            }
+            StreamKind::Rate(_) => None,
+        }
+    }
+
     /// Where a new query begins.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::connectors::kafka::Transactions;
 use crate::connectors::{Sink, SinkConnector, StreamConnector};
 use crate::error::{Error, Result, corrupt, invalid};
 use crate::operators::Operators;
-use crate::plan::Query;
+use crate::plan::{Query, Trigger};
 use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
 
 /// A query that has its checkpoint, and whose connectors are open.
@@ -32,6 +32,15 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
     for (stream, schema) in query.streams() {
         let connector = StreamConnector::new(stream)?;
         check_same_schema(&connector.schema(), schema)?;
+        if let (Trigger::Once, Some(limit)) = (query.settings.trigger, connector.epoch_limit()) {
+            let text = format!(
+                "stream '{}': the trigger 'once' takes all in one batch, whatever '{limit}' says",
+                stream.name
+            );
+            return Err(
+                invalid(text).with_hint("SET 'trigger' = 'available now' takes all in batches of that size")
+            );
+        }
         streams.push(connector);
     }
     let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;

@@ -29,6 +29,8 @@ pub(super) struct Pace {
     is_bounded: bool,
     /// True if every epoch is planned, and after the last one there is a rest.
     is_planned_only: bool,
+    /// True if one epoch is all there is until the next tick, or for good.
+    is_one_each: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Pace {
             planned_ms: None,
             is_bounded: false,
             is_planned_only: false,
+            is_one_each: false,
         }
     }
 
@@ -90,6 +93,17 @@ impl Pace {
     /// The pace of a query that runs for ever, of a source whose rows come in planned epochs only.
     pub fn planned_only(tick_ms: i64, now_ms: i64) -> Self {
         Self { is_planned_only: true, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
+    }
+
+    /// The pace of a query that takes what is there in one epoch, and ends.
+    pub fn once() -> Self {
+        Self { is_one_each: true, ..Self::bounded() }
+    }
+
+    /// The pace of a query that takes what is there in an epoch at each multiple of so many milliseconds, and in one at once.
+    pub fn every(period_ms: i64, now_ms: i64) -> Self {
+        let last_tick_ms = now_ms - now_ms.rem_euclid(period_ms);
+        Self { is_one_each: true, last_tick_ms, ..Self::planned_only(period_ms, now_ms) }
     }
 
     /// True if no row comes without a plan.
@@ -109,12 +123,17 @@ impl Pace {
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
             Phase::Resting if self.due_in_ms(now_ms) == 0 => {
                 self.phase = Phase::Unknown;
+                if self.is_one_each {
+                    self.last_tick_ms = now_ms - now_ms.rem_euclid(self.tick_ms);
+                }
                 Next::Plan(None)
             }
             Phase::Resting => Next::Rest,
             Phase::Reached | Phase::LastReached | Phase::Finished if self.is_planned_only => {
                 self.phase = Phase::Resting;
-                self.last_tick_ms = now_ms;
+                if !self.is_one_each {
+                    self.last_tick_ms = now_ms;
+                }
                 Next::Rest
             }
             Phase::Reached | Phase::LastReached | Phase::Finished => {
@@ -189,7 +208,8 @@ impl Pace {
     /// If its rows were not all there.
     pub fn ended_epoch(&mut self) {
         assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
-        self.phase = if self.phase == Phase::Reached { Phase::Unknown } else { Phase::Finished };
+        let has_more = self.phase == Phase::Reached && !self.is_one_each;
+        self.phase = if has_more { Phase::Unknown } else { Phase::Finished };
         self.has_rows = false;
     }
 
@@ -298,6 +318,43 @@ mod tests {
         assert_eq!((pace.next(1004, false), pace.is_within_plan()), (Next::Rest, false));
         assert_eq!(pace.next(1053, false), Next::Rest);
         assert_eq!(pace.next(1054, false), Next::Plan(None));
+    }
+
+    #[test]
+    fn a_query_with_a_period_has_one_epoch_in_each_at_its_multiples() {
+        let mut pace = Pace::every(100, 1234);
+        let mut epoch = |pace: &mut Pace, from_ms, to_ms| {
+            assert_eq!(pace.next(from_ms, true), Next::Plan(None));
+            pace.planned(7, from_ms);
+            pace.polled(7, true, to_ms);
+            assert_eq!(pace.next(to_ms, true), Next::EndEpoch);
+            pace.ended_epoch();
+        };
+        epoch(&mut pace, 1234, 1250);
+        assert_eq!((pace.next(1250, true), pace.due_in_ms(1250)), (Next::Rest, 50), "more rows or not");
+        assert_eq!(pace.next(1299, true), Next::Rest);
+        epoch(&mut pace, 1304, 1320);
+        assert_eq!((pace.next(1399, true), pace.is_within_plan()), (Next::Rest, false));
+        // One that takes longer is followed at once, and the multiples stay.
+        epoch(&mut pace, 1400, 1730);
+        assert_eq!(pace.next(1730, true), Next::Rest);
+        epoch(&mut pace, 1731, 1740);
+        assert_eq!((pace.next(1740, true), pace.due_in_ms(1740)), (Next::Rest, 60));
+        // Nothing is there, and nothing is over.
+        assert_eq!(pace.next(1800, false), Next::Plan(None));
+        pace.planned(0, 1800);
+        assert_eq!((pace.next(1801, false), pace.next(1899, false)), (Next::Rest, Next::Rest));
+        assert_eq!(pace.next(1900, false), Next::Plan(None));
+    }
+
+    #[test]
+    fn a_query_that_runs_once_has_one_epoch() {
+        let mut pace = Pace::once();
+        assert_eq!(pace.next(0, false), Next::Plan(None));
+        pace.planned(3, 0);
+        pace.polled(3, true, 0);
+        pace.ended_epoch();
+        assert_eq!(pace.next(0, true), Next::End, "also if something is over");
     }
 
     #[test]

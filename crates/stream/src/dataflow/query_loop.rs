@@ -73,8 +73,12 @@ impl<'a> QueryLoop<'a> {
             inputs.stop_at_latest()?;
         }
         let is_planned_only = inputs.are_planned_only();
-        let pace = (operators.has_batches() || is_planned_only).then(|| match query.settings.trigger {
+        let has_batches = matches!(query.settings.trigger, Trigger::Once | Trigger::Every(_));
+        let has_pace = has_batches || operators.has_batches() || is_planned_only;
+        let pace = has_pace.then(|| match query.settings.trigger {
             Trigger::AvailableNow => Pace::bounded(),
+            Trigger::Once => Pace::once(),
+            Trigger::Every(period_ms) => Pace::every(period_ms, now_ms()),
             Trigger::RealTime if is_planned_only => Pace::planned_only(query.settings.tick_ms, now_ms()),
             Trigger::RealTime => {
                 let rows_max = inputs.epoch_rows_max().unwrap_or(u64::MAX).min(PLANNED_ROWS_MAX);

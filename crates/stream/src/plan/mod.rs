@@ -24,7 +24,9 @@ pub use pipeline::{
     Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
 };
 pub use planner::{plan, plan_with};
-pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+pub use query::{
+    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
+};
 pub use script::Script;
 pub use settings::{Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::WindowFunction;
+use super::{WatermarkClock, WindowFunction};
 use crate::state_function::StateFunction;
 
 /// Work on the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
@@ -93,6 +93,8 @@ pub struct WatermarkPlan {
     pub column: usize,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
+    /// What the machine's clock says about it.
+    pub clock: WatermarkClock,
 }
 
 /// A step that looks at each row for itself.

@@ -22,6 +22,18 @@ pub struct WatermarkDefinition {
     pub column: String,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
+    /// What the machine's clock says about it.
+    pub clock: WatermarkClock,
+}
+
+/// Options by which the machine's clock bears on a stream's watermark. Without them only rows move it, and it is the same each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WatermarkClock {
+    /// Milliseconds without rows after which the query's watermark does not wait for the stream: `scan.watermark.idle-timeout`,
+    /// as in Flink.
+    pub idle_after_ms: Option<i64>,
+    /// Milliseconds after now up to which times move the watermark: `watermark.future-limit`.
+    pub future_limit_ms: Option<i64>,
 }
 
 /// `CREATE STREAM`.

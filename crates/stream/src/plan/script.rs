@@ -7,7 +7,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::planner::distinct::WITHIN_WATERMARK;
-use super::query::{OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+use super::query::{
+    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
+};
 use super::state_call::{KeyedTable, take_state_calls};
 use super::window_function::{WindowedTable, take_window_functions};
 use super::{OptionMap, Settings, column_type, parse_duration_ms};
@@ -262,7 +264,10 @@ fn stream(parser: &mut Parser<'_>) -> Result<StreamDefinition> {
         }
         parser.expect_token(&Token::RParen).map_err(syntax)?;
     }
-    let options = options(parser, format!("stream '{name}'"))?;
+    let mut options = options(parser, format!("stream '{name}'"))?;
+    if let Some(watermark) = &mut watermark {
+        watermark.clock = watermark_clock(&mut options)?;
+    }
     Ok(StreamDefinition { name, columns, watermark, options })
 }
 
@@ -302,7 +307,22 @@ fn watermark_definition(parser: &mut Parser<'_>) -> Result<WatermarkDefinition> 
         }
         delay_ms = parse_duration_ms(&text)?;
     }
-    Ok(WatermarkDefinition { column, delay_ms })
+    Ok(WatermarkDefinition { column, delay_ms, clock: WatermarkClock::default() })
+}
+
+fn watermark_clock(options: &mut OptionMap) -> Result<WatermarkClock> {
+    let mut duration = |name| {
+        let given = options.take(name);
+        let parsed = given.map(|text| match parse_duration_ms(&text) {
+            Ok(ms) if ms > 0 => Ok(ms),
+            _ => Err(options.wrong(name, &text, "a duration of 1 ms or more")),
+        });
+        parsed.transpose()
+    };
+    Ok(WatermarkClock {
+        idle_after_ms: duration("scan.watermark.idle-timeout")?,
+        future_limit_ms: duration("watermark.future-limit")?,
+    })
 }
 
 /// `WITH ('name' = 'value', …)`
@@ -406,7 +426,9 @@ mod tests {
             ]
         );
         assert_eq!(stream.columns[3].metadata.as_deref(), Some("key"));
-        assert_eq!(stream.watermark, Some(WatermarkDefinition { column: "ts".into(), delay_ms: 5000 }));
+        let clock = WatermarkClock::default();
+        let expected = WatermarkDefinition { column: "ts".into(), delay_ms: 5000, clock };
+        assert_eq!(stream.watermark, Some(expected));
         assert!(script.sinks.contains_key("out"));
         let insert = &script.inserts[0];
         assert_eq!((insert.sink.as_str(), insert.output_mode), ("out", Some(OutputMode::Update)));

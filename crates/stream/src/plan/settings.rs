@@ -1,7 +1,7 @@
 use super::parse_duration_ms;
 use crate::error::{Error, Result, invalid};
 
-/// Shortest time between checkpoints, in milliseconds.
+/// Shortest time between checkpoints, in milliseconds. Each batch of a trigger by time is one.
 const CHECKPOINT_INTERVAL_MIN_MS: i64 = 10;
 
 /// When a query runs.
@@ -11,6 +11,11 @@ pub enum Trigger {
     RealTime,
     /// Rows that are there when the query starts, up to those; then it ends.
     AvailableNow,
+    /// The same in one batch, however much there is.
+    Once,
+    /// Batches that begin at multiples of so many milliseconds since 1970, each with what is there (Spark's processing time). One that
+    /// takes longer is followed at once by the next.
+    Every(i64),
 }
 
 /// Rule by which the watermark of a query with several streams follows from theirs.
@@ -86,10 +91,14 @@ impl Settings {
 }
 
 fn trigger(value: &str) -> Result<Trigger> {
+    if let Some(every) = value.trim().to_lowercase().strip_prefix("every ") {
+        return duration("trigger", every, CHECKPOINT_INTERVAL_MIN_MS).map(Trigger::Every);
+    }
     match value.to_lowercase().replace(['-', '_', ' '], "").as_str() {
         "realtime" => Ok(Trigger::RealTime),
         "availablenow" => Ok(Trigger::AvailableNow),
-        _ => Err(wrong("trigger", value, "'real time' or 'available now'")),
+        "once" => Ok(Trigger::Once),
+        _ => Err(wrong("trigger", value, "'real time', 'every 10 seconds', 'available now' or 'once'")),
     }
 }
 
@@ -114,9 +123,16 @@ mod tests {
         settings.set("spark.sql.streaming.minBatchesToRetain", "5").unwrap();
         assert_eq!((settings.trigger, settings.checkpoint_interval_ms), (Trigger::AvailableNow, 100));
         assert_eq!(settings.retained_checkpoints, 5);
+        let mut timed = Settings::default();
+        for (value, trigger) in [("Once", Trigger::Once), ("every 5 seconds", Trigger::Every(5000))] {
+            timed.set("trigger", value).unwrap();
+            assert_eq!(timed.trigger, trigger);
+        }
         let before = settings.clone();
         for (key, value) in [
-            ("trigger", "once"),
+            ("trigger", "twice"),
+            ("trigger", "every 9 ms"),
+            ("trigger", "every day"),
             ("execution.checkpointing.interval", "1 ms"),
             ("spark.sql.streaming.minBatchesToRetain", "1"),
             ("spark.sql.shuffle.partitions", "5"),

@@ -96,6 +96,46 @@ fn a_query_of_what_is_there_now_ends_by_itself() {
 }
 
 #[test]
+fn a_query_that_runs_once_has_one_epoch_and_one_with_a_period_an_epoch_in_each() {
+    let place = tempfile::tempdir().unwrap();
+    let job =
+        |trigger: &str| format!("{JOB} SET trigger = '{trigger}'; INSERT INTO nowhere SELECT value FROM r");
+    for run in 1..=2 {
+        std::thread::sleep(Duration::from_millis(5));
+        let handle =
+            start(query(&job("once")).unwrap(), place.path(), MemoryShare::default(), |_| {}).unwrap();
+        handle.wait().unwrap();
+        let commits = std::fs::read_dir(place.path().join("nowhere/commits")).unwrap();
+        // The second process claims an epoch of its own.
+        assert_eq!(commits.count(), 2 * run - 1);
+    }
+    let (tell, told) = channel();
+    let handle =
+        start(query(&job("every 200 ms")).unwrap(), place.path(), MemoryShare::default(), move |event| {
+            if let QueryEvent::Progress(progress) = event {
+                let _ = tell.send((progress.clone(), now_ms()));
+            }
+        })
+        .unwrap();
+    let epochs: Vec<(Progress, i64)> = (0..4).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+    handle.stop();
+    handle.wait().unwrap();
+    for (later, (epoch, at_ms)) in epochs.iter().enumerate().skip(1) {
+        assert!(epoch.num_input_rows > 0, "{epoch:?}");
+        let before_ms = epochs[later - 1].1;
+        assert!(at_ms / 200 > before_ms / 200, "two epochs in a period: {before_ms}, {at_ms}");
+    }
+}
+
+#[test]
+fn a_limit_that_one_batch_would_not_keep_is_refused() {
+    let job = "CREATE STREAM f WITH ('connector' = 'filesystem', 'path' = '/tmp', 'maxFilesPerTrigger' = '1');\
+               CREATE SINK nowhere WITH ('connector' = 'noop'); SET trigger = 'once'; INSERT INTO nowhere SELECT value FROM f";
+    let error = check(&query(job).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("'once'") && error.contains("'maxFilesPerTrigger'"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_computed_ends_the_query_and_says_why() {
     let place = tempfile::tempdir().unwrap();
     let job = format!("{JOB} INSERT INTO nowhere SELECT value + 9223372036854775807 AS v FROM r");

@@ -4,7 +4,7 @@ use arrow::datatypes::TimeUnit;
 
 use super::super::{
     AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, KeptKeys, RangeBound, ScanPlan, StateBound,
-    WatermarkPlan, WindowKey,
+    WatermarkClock, WatermarkPlan, WindowKey,
 };
 use super::*;
 
@@ -71,7 +71,10 @@ fn filters_that_do_not_name_the_time_come_before_the_watermark() {
     let PlanNode::Calc { stages, .. } = &query.pipeline.root else { panic!("{:?}", query.pipeline.root) };
     assert_eq!(stages.iter().filter(|stage| matches!(stage, Stage::Filter(_))).count(), 1);
     assert_eq!(names(&query.pipeline.schema)[0], "who");
-    assert_eq!(scan.watermark, Some(WatermarkPlan { column: 3, delay_ms: 2000 }));
+    assert_eq!(
+        scan.watermark,
+        Some(WatermarkPlan { column: 3, delay_ms: 2000, clock: WatermarkClock::default() })
+    );
     assert_eq!((query.name.as_str(), query.output_mode), ("out", OutputMode::Append));
 }
 

@@ -150,10 +150,10 @@ impl<'a> Walk<'a> {
         });
         let watermark = self.script.streams[name].watermark.as_ref().map(|definition| {
             let column = self.schemas[name].index_of(&definition.column).expect("it was checked");
-            WatermarkPlan { column, delay_ms: definition.delay_ms }
+            WatermarkPlan { column, delay_ms: definition.delay_ms, clock: definition.clock }
         });
         self.origins += 1;
-        let times = watermark.map(|WatermarkPlan { column, delay_ms }| Timed {
+        let times = watermark.map(|WatermarkPlan { column, delay_ms, .. }| Timed {
             time: TimeColumn { column, to_end_ms: 0, is_window: false, delay_ms },
             origin: self.origins,
         });
