@@ -6,6 +6,7 @@
 
 mod column_type;
 mod duration_text;
+mod lookup;
 mod options;
 mod pipeline;
 mod planner;
@@ -18,6 +19,7 @@ mod window_function;
 
 pub use column_type::{TIMESTAMP, column_type};
 pub use duration_text::parse_duration_ms;
+pub use lookup::{LookupKind, LookupPlan, TablePlan, TableRows};
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
@@ -25,7 +27,8 @@ pub use pipeline::{
 };
 pub use planner::{plan, plan_with};
 pub use query::{
-    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
+    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
+    WatermarkDefinition,
 };
 pub use script::Script;
 pub use settings::{Settings, Trigger, WatermarkPolicy};
