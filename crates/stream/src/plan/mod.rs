@@ -16,8 +16,8 @@ mod state_call;
 mod tokens;
 mod window_function;
 
-pub use column_type::{TIMESTAMP, column_type};
-pub use duration_text::parse_duration_ms;
+pub use column_type::{TIMESTAMP, column_type, type_name};
+pub use duration_text::{duration_text, parse_duration_ms};
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
@@ -26,5 +26,5 @@ pub use pipeline::{
 pub use planner::{plan, plan_with};
 pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
 pub use script::Script;
-pub use settings::{Settings, Trigger, WatermarkPolicy};
+pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;
