@@ -7,6 +7,7 @@
 //! - [`state_function`]: functions of a query's own over the rows and the state of each key
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
+//! - [`reference`]: the page of options and settings
 //!
 //! ```
 //! use yeoul_stream::{dataflow, parse_job, state::MemoryShare};
@@ -30,6 +31,7 @@ pub mod dataflow;
 pub mod error;
 pub mod operators;
 pub mod plan;
+pub mod reference;
 pub mod state;
 pub mod state_function;
 

@@ -13,6 +13,7 @@ mod format;
 pub mod kafka;
 mod memory;
 mod noop;
+pub mod option_table;
 mod rate;
 mod rate_schedule;
 mod sink;

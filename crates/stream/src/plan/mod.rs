@@ -17,8 +17,8 @@ mod state_call;
 mod tokens;
 mod window_function;
 
-pub use column_type::{TIMESTAMP, column_type};
-pub use duration_text::parse_duration_ms;
+pub use column_type::{TIMESTAMP, column_type, type_name};
+pub use duration_text::{duration_text, parse_duration_ms};
 pub use lookup::{LookupKind, LookupPlan, TablePlan, TableRows};
 pub use options::OptionMap;
 pub use pipeline::{
@@ -31,5 +31,5 @@ pub use query::{
     WatermarkDefinition,
 };
 pub use script::Script;
-pub use settings::{Settings, Trigger, WatermarkPolicy};
+pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;

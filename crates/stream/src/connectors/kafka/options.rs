@@ -1,4 +1,5 @@
 use super::{KafkaOffsets, StartingOffsets, TopicPartition};
+use crate::connectors::format::CsvDialect;
 use crate::error::{Result, invalid};
 use crate::plan::OptionMap;
 
@@ -50,6 +51,13 @@ pub enum SinkFormat {
     Json {
         /// Name of the key's column.
         key_field: Option<String>,
+    },
+    /// All columns as a record of CSV; the one of the option `key.fields` is the key, too.
+    Csv {
+        /// Name of the key's column.
+        key_field: Option<String>,
+        /// Form of the records.
+        dialect: CsvDialect,
     },
 }
 
@@ -137,7 +145,11 @@ impl KafkaSinkOptions {
         let format = match options.take("format").unwrap_or_else(|| "raw".to_owned()).as_str() {
             "raw" => SinkFormat::Raw,
             "json" => SinkFormat::Json { key_field: options.take("key.fields") },
-            other => return Err(options.wrong("format", other, "raw or json")),
+            "csv" => SinkFormat::Csv {
+                key_field: options.take("key.fields"),
+                dialect: CsvDialect::of_sink(options)?,
+            },
+            other => return Err(options.wrong("format", other, "raw, json or csv")),
         };
         if topic.is_none() && format != SinkFormat::Raw {
             return Err(invalid(format!("{}: the option 'topic' is missing", options.owner())));
@@ -252,7 +264,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         let error = KafkaSinkOptions::take(&mut options(&[("topic", "t"), ("format", "xml")])).unwrap_err();
-        assert!(error.to_string().contains("'format' is 'xml', expected raw or json"));
+        assert!(error.to_string().contains("'format' is 'xml', expected raw, json or csv"));
         let delivery = "delivery-guarantee";
         for (given, expected) in [
             (
