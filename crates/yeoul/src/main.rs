@@ -63,6 +63,10 @@ enum Verb {
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
+    #[cfg(feature = "stream")]
+    /// Copy records from a topic to another one for `yeoul bench stream`, until the process ends
+    #[command(name = yeoul_bench::stream::LOOP_VERB, hide = true)]
+    BenchLoop(bench::LoopArgs),
     #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
@@ -96,6 +100,8 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
+        #[cfg(feature = "stream")]
+        Verb::BenchLoop(args) => bench::run_loop(&args),
         #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }
