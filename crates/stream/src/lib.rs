@@ -24,6 +24,7 @@
 //! # Ok::<(), yeoul_base::Error>(())
 //! ```
 
+mod aggregate_function;
 mod batch_id;
 pub mod checkpoint;
 pub mod connectors;

@@ -97,8 +97,8 @@ impl Node {
         let operator = match step {
             PlanNode::Scan(_) => unreachable!("a scan is no node"),
             PlanNode::Calc { stages, .. } => Operator::Calc(Calc::new(stages.iter().cloned())),
-            PlanNode::Windows { function, schema, .. } => {
-                Operator::Windows(WindowAssigner::new(function.clone(), schema)?)
+            PlanNode::Windows { function, with_time, schema, .. } => {
+                Operator::Windows(WindowAssigner::new(function.clone(), *with_time, schema)?)
             }
             PlanNode::Aggregate { plan, .. } => {
                 Operator::Aggregate(Box::new(Aggregate::new(plan.clone(), mode, table())?))

@@ -29,12 +29,14 @@ pub enum PlanNode {
         /// Steps that look at each row for itself, in this order.
         stages: Vec<Stage>,
     },
-    /// Windows, whose starts and ends become the last two columns; a row is repeated for each.
+    /// Windows, whose starts and ends become the last two columns, or with their times the last three; a row is repeated for each.
     Windows {
         /// The step before.
         input: Box<PlanNode>,
         /// The windows.
         function: WindowFunction,
+        /// True if the time by which what comes of a window is in a next one, the last of it, is wanted.
+        with_time: bool,
         /// Schema of the rows before.
         schema: SchemaRef,
     },
@@ -141,6 +143,8 @@ pub struct AggregatePlan {
     pub window_key: Option<WindowKey>,
     /// What is computed of each group.
     pub calls: Vec<AggregateCall>,
+    /// Schema of its rows.
+    pub input: SchemaRef,
     /// Keys and results.
     pub schema: SchemaRef,
 }
@@ -159,6 +163,8 @@ pub struct WindowKey {
 pub struct AggregateCall {
     /// The function over the columns of its rows; integers are added as decimal numbers, which do not wrap.
     pub function: Arc<AggregateFunctionExpr>,
+    /// Condition on the rows of a group that count (`FILTER`).
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
     /// Type of the result: what the function gives is cast to it, or the query fails.
     pub result_type: DataType,
 }

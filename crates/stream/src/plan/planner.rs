@@ -20,6 +20,7 @@ use super::script::{Insert, Script};
 use super::state_call::KeyedTable;
 use super::window_function::WindowedTable;
 use super::{TIMESTAMP, WindowFunction};
+use crate::aggregate_function::{collections, first_and_last};
 use crate::error::{Error, Result, invalid};
 use crate::state_function::StateFunctions;
 use keyed::KeyedCall;
@@ -34,7 +35,7 @@ mod rules;
 mod walk;
 
 /// Names of the columns that windows add.
-const WINDOW_COLUMNS: [&str; 2] = ["window_start", "window_end"];
+const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
 /// Queries of a job. `schema_of` gives what a stream's rows look like, or refuses its options.
 ///
@@ -245,6 +246,8 @@ fn context() -> SessionContext {
     context.register_udf(distinct::within_watermark());
     // Spark's name for it.
     context.register_udaf(approx_distinct_udaf().as_ref().clone().with_aliases(["approx_count_distinct"]));
+    // Those of DataFusion by these names know other nulls, or only rows that are sorted.
+    first_and_last().into_iter().chain(collections()).for_each(|function| context.register_udaf(function));
     context
 }
 

@@ -245,6 +245,8 @@ fn what_streams_cannot_do_is_refused_by_name() {
         ("SELECT count(*) FROM t".to_owned(), "no rows that never change again"),
         (format!("SELECT window_end, median(id) {windowed} GROUP BY window_end"), "the aggregate function median"),
         (format!("SELECT window_end, count(DISTINCT id) {windowed} GROUP BY window_end"), "is not there yet"),
+        (format!("SELECT window_end, collect_list(id ORDER BY price) {windowed} GROUP BY window_end"), "ORDER BY is not there yet"),
+        (format!("SELECT window_end, sum(id) IGNORE NULLS {windowed} GROUP BY window_end"), "NULLS are not permitted for sum"),
         ("SELECT window_end, count(*) FROM TUMBLE(TABLE plain, DESCRIPTOR(ts), INTERVAL '10' SECOND) GROUP BY window_end".to_owned(), "EMIT UPDATES"),
         ("SELECT window_end FROM TUMBLE(TABLE t, DESCRIPTOR(name), INTERVAL '10' SECOND)".to_owned(), "watermark is for 'ts'"),
         ("SELECT row_number() OVER (ORDER BY id) FROM t".to_owned(), "OVER a window"),

@@ -156,16 +156,19 @@ impl<'a> Walk<'a> {
             Base::View(plan) => (self.build(plan)?, Arc::new(plan.schema().as_arrow().clone())),
             Base::Table => unreachable!("it was refused"),
         };
+        let columns =
+            schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
+        let read = scan.projection.as_ref();
         if let Some(windows) = &relation.windows {
-            built = self.windows(built, windows, table, &schema)?;
+            let with_time = read.is_none_or(|read| read.contains(&(columns - 1)));
+            built = self.windows(built, windows, with_time, table, &schema)?;
         }
         if let Some(call) = &relation.keyed {
             built = keyed::plan(built, call, &schema)?;
             schema = call.schema();
         }
-        let columns =
-            schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
-        let indices = scan.projection.clone().unwrap_or_else(|| (0..columns).collect());
+        let columns = if relation.keyed.is_some() { schema.fields().len() } else { columns };
+        let indices = read.cloned().unwrap_or_else(|| (0..columns).collect());
         let schema: SchemaRef = Arc::new(scan.projected_schema.as_arrow().clone());
         let column =
             |(at, index): (usize, &usize)| Arc::new(Column::new(schema.field(at).name(), *index)) as _;
@@ -197,6 +200,7 @@ impl<'a> Walk<'a> {
         &mut self,
         built: Built,
         function: &WindowFunction,
+        with_time: bool,
         table: &str,
         schema: &SchemaRef,
     ) -> Result<Built> {
@@ -213,13 +217,19 @@ impl<'a> Walk<'a> {
         self.origins += 1;
         if let Some(Timed { time: TimeColumn { delay_ms, .. }, .. }) = of_column {
             let count = schema.fields().len();
-            for (column, to_end_ms) in [(count, function.size_ms), (count + 1, 0)] {
-                let time = TimeColumn { column, to_end_ms, is_window: true, delay_ms };
+            let mut add = |column, to_end_ms, is_window| {
+                let time = TimeColumn { column, to_end_ms, is_window, delay_ms };
                 times.push(Timed { time, origin: self.origins });
+            };
+            add(count, function.size_ms, true);
+            add(count + 1, 0, true);
+            if with_time {
+                add(count + 2, 0, false);
             }
         }
         let (input, schema) = (Box::new(built.node), Arc::clone(schema));
-        Ok(Built { node: PlanNode::Windows { input, function: function.clone(), schema }, times })
+        let function = function.clone();
+        Ok(Built { node: PlanNode::Windows { input, function, with_time, schema }, times })
     }
 
     fn filter(&mut self, filter: &Filter) -> Result<Built> {
