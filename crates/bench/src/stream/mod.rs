@@ -26,8 +26,6 @@ use pipelines::Coverage;
 const WARM_UP: f64 = 0.1;
 /// How long the last records may take after the producer has ended.
 const LATE_MAX: Duration = Duration::from_secs(30);
-/// What the 99th percentile may be of the bare loop's.
-const P99_RATIO_MAX: f64 = 1.5;
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +61,7 @@ pub fn run(plan: &Plan, checkpoint: &Path, mut say: impl FnMut(&Finding)) -> Res
             let job = pipeline.job(&plan.servers, &from, &to);
             let ours =
                 measure(plan, *rate, *pipeline, (&from, &to), |is_stopped| query(&job, &folder, is_stopped))?;
-            let bar = Bar::P99AtMost((P99_RATIO_MAX * quantile(&peers, 0.99) * 1000.0).round() / 1000.0);
+            let bar = Bar::P99AtMost(pipeline.p99_ms_max(quantile(&peers, 0.99)));
             let [mine, its] =
                 [&ours, &peers].map(|ages| format!("{:.1}/{:.1}", quantile(ages, 0.5), quantile(ages, 0.99)));
             let name = format!("{who}, {rate} records/s, p50/p99: {mine} ms, the loop {its} ms").into();

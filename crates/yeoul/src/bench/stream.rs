@@ -26,7 +26,8 @@ Without a broker, one thread takes batches of records in memory: a windowed coun
 streams, and a running count of fifty thousand keys with timeouts.
 
 With one, a query for each of: stateless; windowed-count (a minute, a thousand keys, as they change); deduplication (each fifth a
-repeat); join (within five seconds, half of the records in each stream); keyed-state (a running count of fifty thousand keys).
+repeat); join (within five seconds, half of the records in each stream); keyed-state (a running count of fifty thousand keys);
+exactly-once (stateless, in transactions that are committed each 100 ms: rows wait for that).
 
 A record's latency is the time from when it was due at the producer to its arrival at a consumer behind the query's sink; of a count
 or a pair, that of the last record in it. All see the same producer and consumer, one after the other. The topics of a run stay in the broker.
