@@ -261,6 +261,20 @@ impl CheckpointStore {
         }
     }
 
+    /// The generation of the newest manifest that can be read: of the process that has the query.
+    ///
+    /// # Errors
+    /// As the file system reports.
+    pub fn newest_generation(&self) -> Result<Option<u64>> {
+        for number in self.numbers("yeoul/manifests")?.into_iter().rev() {
+            if let Ok(manifest) = Manifest::decode(&read_file(&*self.disk, &self.manifest(BatchId(number)))?)
+            {
+                return Ok(Some(manifest.generation));
+            }
+        }
+        Ok(None)
+    }
+
     /// The newest manifest that can be used with its files of state, the newest number that is in use, and why others cannot be
     /// used.
     fn newest(&self) -> Result<(Option<Usable>, Option<BatchId>, Vec<String>)> {

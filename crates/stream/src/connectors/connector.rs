@@ -7,8 +7,8 @@ use super::console::ConsoleSink;
 use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceOptions};
 use super::format::CsvDialect;
 use super::kafka::{
-    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions, check_interval,
-    record_schema,
+    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
+    check_dead_letters, check_interval, record_schema,
 };
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
@@ -153,13 +153,28 @@ impl StreamConnector {
         })
     }
 
+    /// Checks that its malformed records can go into the transactions of a sink, if it has such.
+    ///
+    /// # Errors
+    /// `Invalid` if they go to other brokers.
+    pub fn check_dead_letters(&self, sink: &SinkConnector) -> Result<()> {
+        match (&self.kind, sink) {
+            (StreamKind::Kafka(stream), SinkConnector::Kafka(sink)) => check_dead_letters(stream, sink),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the topic of malformed records, if there is one.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open_dead_letters(&self, open: BatchId) -> Result<Option<DeadLetters>> {
+    pub fn open_dead_letters(
+        &self,
+        transactions: Option<&Transactions>,
+        open: BatchId,
+    ) -> Result<Option<DeadLetters>> {
         match &self.kind {
-            StreamKind::Kafka(options) => DeadLetters::open(options, open),
+            StreamKind::Kafka(options) => DeadLetters::open(options, transactions, open),
             StreamKind::Files(_) | StreamKind::Rate(_) => Ok(None),
         }
     }

@@ -6,10 +6,10 @@ use yeoul_disk::RealDisk;
 
 use super::inputs::{Input, Inputs};
 use crate::checkpoint::wire::{Manifest, read_state_file};
-use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered};
+use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
 use crate::connectors::{Sink, SinkConnector, StreamConnector, read_tables};
-use crate::error::{Error, Result, corrupt, invalid};
+use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
 use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
@@ -45,15 +45,24 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
     }
     let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
     sink.check_interval(query.settings.checkpoint_interval_ms)?;
+    streams.iter().try_for_each(|stream| stream.check_dead_letters(&sink))?;
     Ok((streams, sink))
 }
 
 impl Opened {
-    /// Opens a query whose checkpoint lies in a folder of its name.
+    /// Opens a query whose checkpoint lies in a folder of its name: for the first time, or once more after it was `lost` to this
+    /// error.
     ///
     /// # Errors
-    /// As its parts.
-    pub fn open(query: &Query, checkpoint: &Path, memory: &MemoryShare, now_ms: i64) -> Result<Self> {
+    /// As its parts; `Conflict` if a process has it that did not have it before.
+    pub fn open(
+        query: &Query,
+        checkpoint: &Path,
+        memory: &MemoryShare,
+        resumption: &mut Resumption,
+        lost: Option<&Error>,
+        now_ms: i64,
+    ) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
         let mut query = query.clone();
         read_tables(&mut query, memory)?;
@@ -65,6 +74,9 @@ impl Opened {
         };
         let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
         let mut store = store.map_err(unusable)?;
+        if !resumption.may_fence(store.newest_generation()?) {
+            return Err(taken_over(&query.name));
+        }
         // Older processes are fenced before anything is read that they might change.
         let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms)?;
         let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
@@ -80,6 +92,9 @@ impl Opened {
             now_ms,
         };
         let mut recovered = store.claim(claim)?;
+        resumption.claimed(recovered.manifest.generation);
+        let reason = |error| format!("the query goes on from its last checkpoint: {error:?}");
+        recovered.warnings.extend(lost.map(reason));
         let contents = std::mem::take(&mut recovered.state);
         let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
         let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
@@ -89,12 +104,18 @@ impl Opened {
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {
             let description = stream.description();
             let source = stream.open(&position.offset, &folder.join("sources").join(at.to_string()))?;
-            let dead_letters = stream.open_dead_letters(open)?;
+            let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }
         let sink = sink.open(transactions.clone(), open)?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })
     }
+}
+
+/// The error of a process that has lost the query to another one.
+pub(super) fn taken_over(query: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another process has taken the query '{query}' over"))
+        .with_hint("run one process for a checkpoint; this one has written nothing since")
 }
 
 /// The tables of state that a checkpoint holds.

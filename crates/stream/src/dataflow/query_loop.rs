@@ -10,11 +10,11 @@ use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgre
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
-use super::opened::Opened;
+use super::opened::{Opened, taken_over};
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
-use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, new_id};
+use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, new_id};
 use crate::connectors::Sink;
 use crate::connectors::kafka::{CommitOutcome, Transactions};
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +34,8 @@ pub(super) struct QueryLoop<'a> {
     shared: &'a Shared,
     name: String,
     run_id: String,
+    /// The first epoch of this run.
+    first: BatchId,
     coordinator: Coordinator,
     checkpointer: Checkpointer,
     /// The last complete checkpoint.
@@ -50,6 +52,16 @@ pub(super) struct QueryLoop<'a> {
     latencies: Latencies,
     is_at_end: bool,
     is_ended: bool,
+}
+
+/// End of a query's work.
+pub(super) enum Ended {
+    /// It was stopped, or its rows are at their end.
+    Done,
+    /// Its transaction is lost: it may go on from its last checkpoint with a new one.
+    Lost(Error),
+    /// It failed.
+    Failed(Error),
 }
 
 /// Counts of the open epoch.
@@ -98,6 +110,7 @@ impl<'a> QueryLoop<'a> {
             shared,
             name: query.name.clone(),
             run_id,
+            first: open,
             coordinator: Coordinator::new(open, query.settings.checkpoint_interval_ms, now_ms()),
             checkpointer: Checkpointer::start(store, transactions.clone())?,
             complete: manifest,
@@ -115,7 +128,21 @@ impl<'a> QueryLoop<'a> {
     }
 
     /// Works until the query is stopped, its rows are at their end, or it fails.
-    pub fn run(mut self) -> Result<()> {
+    pub fn run(mut self, resumption: &mut Resumption) -> Ended {
+        let outcome = self.work();
+        if self.complete.batch >= self.first {
+            resumption.progressed();
+        }
+        match outcome {
+            Ok(()) => Ended::Done,
+            Err(error) if self.transactions.as_ref().is_some_and(Transactions::can_begin_anew) => {
+                Ended::Lost(error)
+            }
+            Err(error) => Ended::Failed(error),
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
         while !self.is_ended {
             // Before it is asked what has timed out by it.
             self.operators.set_now_ms(now_ms());
@@ -295,11 +322,7 @@ impl<'a> QueryLoop<'a> {
                     self.complete = manifest;
                     self.shared.progressed(progress);
                 }
-                Command::Yield => {
-                    let text = format!("another process has taken the query '{}' over", self.name);
-                    return Err(Error::new(ErrorKind::Conflict, text)
-                        .with_hint("run one process for a checkpoint; this one has written nothing since"));
-                }
+                Command::Yield => return Err(taken_over(&self.name)),
                 Command::End => self.is_ended = true,
             }
         }

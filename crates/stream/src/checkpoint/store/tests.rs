@@ -50,7 +50,9 @@ fn an_older_process_is_fenced() {
     let place = tempfile::tempdir().unwrap();
     let mut old = open(place.path());
     let claimed = old.claim(claim("s")).unwrap().manifest;
+    assert_eq!(old.newest_generation().unwrap(), Some(claimed.generation));
     let new = open(place.path()).claim(claim("s")).unwrap().manifest;
+    assert_eq!(old.newest_generation().unwrap(), Some(claimed.generation + 1));
     assert_eq!(old.mark(&after(&claimed, 5)).unwrap(), Marked::Taken);
     let last = open(place.path()).claim(claim("s")).unwrap().manifest;
     assert_eq!((last.sources[0].offset.clone(), last.generation), (json!(0), new.generation + 1));

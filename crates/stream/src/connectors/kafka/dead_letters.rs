@@ -1,8 +1,8 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
 
-use super::KafkaSourceOptions;
 use super::producer::{Outgoing, Producer};
+use super::{KafkaSourceOptions, Transactions};
 use crate::BatchId;
 use crate::connectors::format::Malformed;
 use crate::error::Result;
@@ -15,12 +15,21 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// The topic of these options, if they have one, for the epochs from `open` on.
+    /// The topic of these options, if they have one, for the epochs from `open` on; in the transactions of the output, if that is
+    /// delivered exactly once.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open(options: &KafkaSourceOptions, open: BatchId) -> Result<Option<Self>> {
+    pub fn open(
+        options: &KafkaSourceOptions,
+        transactions: Option<&Transactions>,
+        open: BatchId,
+    ) -> Result<Option<Self>> {
         let Some(topic) = options.dead_letter_topic.clone() else { return Ok(None) };
+        if let Some(transactions) = transactions {
+            let producer = Producer::transactional(transactions.clone(), open);
+            return Ok(Some(Self { topic, producer }));
+        }
         // Only what both kinds of client know is sure to be of use here.
         let consumer_only = ["group.id", "isolation.level", "check.crcs", "session.timeout.ms"];
         let is_shared = |name: &str| {

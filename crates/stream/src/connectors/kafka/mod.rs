@@ -20,7 +20,7 @@ mod transactions;
 pub use columns::record_schema;
 pub use dead_letters::DeadLetters;
 pub use offsets::{KafkaOffsets, StartingOffsets, TopicPartition};
-pub use options::{KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription};
+pub use options::{KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription, check_dead_letters};
 pub use sink::KafkaSink;
 pub use source::KafkaSource;
 pub use transactions::{CommitOutcome, Transactions, check_interval};
