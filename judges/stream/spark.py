@@ -31,7 +31,8 @@ def job(folder, made):
     """The SQL of a case."""
     text = f"SET trigger = 'available now';\nSET 'spark.sql.streaming.multipleWatermarkPolicy' = '{made['policy']}';\n"
     for name, stream in made["streams"].items():
-        text += f"""CREATE STREAM {name} ({spark_cases.SCHEMA}, WATERMARK FOR ts AS ts - INTERVAL '{stream["delay"]}')
+        watermark = f", WATERMARK FOR ts AS ts - INTERVAL '{stream['delay']}'" if stream["delay"] else ""
+        text += f"""CREATE STREAM {name} ({spark_cases.SCHEMA}{watermark})
 WITH ('connector' = 'filesystem', 'path' = '{folder / "in" / name}', 'format' = 'json', 'maxFilesPerTrigger' = '1');
 """
     text += f"CREATE SINK out WITH ('connector' = 'filesystem', 'path' = '{folder / 'out'}', 'format' = 'json');\n"

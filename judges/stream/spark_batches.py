@@ -29,7 +29,6 @@ def session() -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         # Rows of a file keep their order, by which `first` and lists go.
         "spark.sql.shuffle.partitions": "1",
         # Compiling each query anew takes longer than its few rows.
@@ -44,7 +43,7 @@ def session() -> SparkSession:
 
 
 def plain(value):
-    """Times of a session in UTC, as text with a zone; also those in lists."""
+    """Times, which Python has in the zone of the process (UTC), as text with a zone; also those in lists."""
     if isinstance(value, list):
         return [plain(one) for one in value]
     return value.replace(tzinfo=datetime.timezone.utc).isoformat() if isinstance(value, datetime.datetime) else value
@@ -71,6 +70,7 @@ def frame_of(spark: SparkSession, steps: list):
 def answer(spark: SparkSession, folder: pathlib.Path, case: dict) -> dict:
     """Rows of each batch, before and after the restart."""
     spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", case["policy"])
+    spark.conf.set("spark.sql.session.timeZone", case["zone"])
     batches, columns = {}, []
 
     def record(batch, number):
@@ -82,7 +82,8 @@ def answer(spark: SparkSession, folder: pathlib.Path, case: dict) -> dict:
         spark_cases.write_files(folder / "in", case, phase)
         for name, stream in case["streams"].items():
             frame = spark.readStream.schema(spark_cases.SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "in" / name))
-            frame.withWatermark("ts", stream["delay"]).createOrReplaceTempView(name)
+            frame = frame.withWatermark("ts", stream["delay"]) if stream["delay"] else frame
+            frame.createOrReplaceTempView(name)
         frame = frame_of(spark, case["spark"])
         columns = frame.columns
         writer = frame.writeStream.foreachBatch(record).outputMode(case["mode"]).trigger(availableNow=True)

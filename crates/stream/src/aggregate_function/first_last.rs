@@ -169,6 +169,9 @@ mod tests {
         more.update_batch(&[column(&[Some(3), Some(4), None])], &[1, 0, 1], None, 3).unwrap();
         // Group 2 has no row anywhere.
         groups.merge_batch(&more.state(EmitTo::All).unwrap(), &[0, 1, 2], 3).unwrap();
+        let mut nothing = groups_of(is_first, ignores_nulls);
+        nothing.update_batch(&[column(&[])], &[], None, 3).unwrap();
+        groups.merge_batch(&nothing.state(EmitTo::All).unwrap(), &[0, 1, 2], 3).unwrap();
         let found = groups.evaluate(EmitTo::All).unwrap();
         found.as_primitive::<Int64Type>().iter().collect()
     }
