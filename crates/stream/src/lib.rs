@@ -56,7 +56,7 @@ pub fn parse_job_with(
 ) -> error::Result<Vec<plan::Query>> {
     let script = plan::Script::parse(text)?;
     let schema_of = |stream: &plan::StreamDefinition| Ok(connectors::StreamConnector::new(stream)?.schema());
-    let queries = plan::plan_with(&script, functions, schema_of, connectors::table)?;
+    let queries = plan::plan_with(&script, functions, schema_of)?;
     queries.iter().try_for_each(dataflow::check)?;
     Ok(queries)
 }

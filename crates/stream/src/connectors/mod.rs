@@ -3,7 +3,6 @@
 //! - [`Source`], [`Sink`]: what a query asks of them
 //! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked
 //! - `files`: files of a directory, to read and to write
-//! - [`table`], [`read_tables`]: files at rest that streams are joined with
 //! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
 
 mod connector;
@@ -18,11 +17,9 @@ mod rate;
 mod rate_schedule;
 mod sink;
 mod source;
-mod tables;
 
 pub use connector::{SinkConnector, StreamConnector};
 pub use format::{Decoded, Decoder, Malformed};
 pub use memory::MemoryRows;
 pub use sink::Sink;
 pub use source::{Polled, Source};
-pub use tables::{read_tables, table};

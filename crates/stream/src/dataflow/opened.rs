@@ -8,7 +8,7 @@ use super::inputs::{Input, Inputs};
 use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
-use crate::connectors::{Sink, SinkConnector, StreamConnector, read_tables};
+use crate::connectors::{Sink, SinkConnector, StreamConnector};
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -64,9 +64,6 @@ impl Opened {
         now_ms: i64,
     ) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
-        let mut query = query.clone();
-        read_tables(&mut query, memory)?;
-        let query = &query;
         let folder = checkpoint.join(&query.name);
         let unusable = |error: Error| {
             Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))

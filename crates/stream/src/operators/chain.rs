@@ -75,9 +75,7 @@ impl Operators {
                 "windows of '{}', {} ms each {} ms from {} ms on",
                 function.time_column, function.size_ms, function.slide_ms, function.offset_ms
             )),
-            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Lookup { .. } | PlanNode::Union { .. } => {
-                None
-            }
+            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Union { .. } => None,
         };
         Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
     }

@@ -1,7 +1,7 @@
 //! What is done with rows. Operators push: each takes a batch and gives what comes of it.
 //!
 //! - [`Operators`]: a query's operators, a tree of them; rows go in, and now and then a batch of Spark's ends
-//! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row; [`Lookup`]: joins with tables at rest
+//! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row
 //! - [`Aggregate`], [`Deduplicate`], [`Join`], [`Keyed`]: what keeps state, in tables
 //! - [`Watermark`]: which rows are late and which are over
 
@@ -13,7 +13,6 @@ mod deduplicate;
 mod event_time;
 mod join;
 mod keyed;
-mod lookup;
 mod node;
 mod watermark;
 mod window_assigner;
@@ -24,7 +23,6 @@ pub use chain::Operators;
 pub use deduplicate::Deduplicate;
 pub use join::Join;
 pub use keyed::Keyed;
-pub use lookup::Lookup;
 pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
 

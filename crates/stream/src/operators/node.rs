@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::event_time::bucket_at;
 use super::join::Out;
-use super::{Aggregate, Calc, Deduplicate, Join, Keyed, Lookup, OperatorCounts, WindowAssigner};
+use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, WindowAssigner};
 use crate::error::{Result, computing};
 use crate::plan::{OutputMode, PlanNode};
 use crate::state::{Layout, MemoryShare, StateTable, StateUsage, Version};
@@ -48,7 +48,6 @@ enum Operator {
     Deduplicate(Box<Deduplicate>),
     Join(Box<Join>),
     Keyed(Box<Keyed>),
-    Lookup(Box<Lookup>),
     /// Rows of several inputs, with one schema.
     Union(SchemaRef),
 }
@@ -111,7 +110,6 @@ impl Node {
                 Operator::Join(Box::new(Join::new(plan.clone(), tables, life)?))
             }
             PlanNode::Keyed { plan, .. } => Operator::Keyed(Box::new(Keyed::new(plan.clone(), table())?)),
-            PlanNode::Lookup { plan, .. } => Operator::Lookup(Box::new(Lookup::new(plan.clone())?)),
             PlanNode::Union { schema, .. } => Operator::Union(Arc::clone(schema)),
         };
         Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
@@ -126,7 +124,6 @@ impl Node {
             Operator::Deduplicate(deduplicate) => deduplicate.push(rows, self.late_ms)?,
             Operator::Join(join) => return join.push(input, rows, self.late_ms, out),
             Operator::Keyed(keyed) => keyed.push(rows, self.late_ms, self.current_ms)?,
-            Operator::Lookup(lookup) => return lookup.push(&rows, out),
             Operator::Union(schema) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
                 let (schema, columns) = (Arc::clone(schema), rows.columns().to_vec());
@@ -182,11 +179,7 @@ impl Node {
 
     /// Has what is kept beside tables grow into this memory.
     pub fn charge(&mut self, memory: &MemoryShare) -> Result<()> {
-        match &mut self.operator {
-            Operator::Keyed(keyed) => keyed.charge(memory),
-            Operator::Lookup(lookup) => lookup.charge(memory),
-            _ => Ok(()),
-        }
+        if let Operator::Keyed(keyed) = &mut self.operator { keyed.charge(memory) } else { Ok(()) }
     }
 
     /// True if groups that changed come out once for the open batch.

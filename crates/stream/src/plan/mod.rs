@@ -6,7 +6,6 @@
 
 mod column_type;
 mod duration_text;
-mod lookup;
 mod options;
 mod pipeline;
 mod planner;
@@ -19,7 +18,6 @@ mod window_function;
 
 pub use column_type::{TIMESTAMP, column_type, type_name};
 pub use duration_text::{duration_text, parse_duration_ms};
-pub use lookup::{LookupKind, LookupPlan, TablePlan, TableRows};
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
@@ -27,8 +25,7 @@ pub use pipeline::{
 };
 pub use planner::{plan, plan_with};
 pub use query::{
-    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
-    WatermarkDefinition,
+    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
 };
 pub use script::Script;
 pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};

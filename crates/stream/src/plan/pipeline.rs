@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::{LookupPlan, WatermarkClock, WindowFunction};
+use super::{WatermarkClock, WindowFunction};
 use crate::state_function::StateFunction;
 
 /// Work on the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
@@ -60,13 +60,6 @@ pub enum PlanNode {
         inputs: Box<[PlanNode; 2]>,
         /// The join.
         plan: JoinPlan,
-    },
-    /// Rows of a stream with those of a table.
-    Lookup {
-        /// The step before.
-        input: Box<PlanNode>,
-        /// The join.
-        plan: LookupPlan,
     },
     /// Rows that a function gives of the rows of each key and the key's state.
     Keyed {
@@ -330,7 +323,6 @@ impl PlanNode {
             | Self::Windows { input, .. }
             | Self::Aggregate { input, .. }
             | Self::Deduplicate { input, .. }
-            | Self::Lookup { input, .. }
             | Self::Keyed { input, .. } => vec![input],
             Self::Join { inputs, .. } => inputs.iter().collect(),
             Self::Union { inputs, .. } => inputs.iter().collect(),

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::{MemTable, ViewTable};
@@ -15,7 +14,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 
 use super::pipeline::{Pipeline, PlanNode, Stage};
-use super::query::{OutputMode, Query, StreamDefinition, TableDefinition};
+use super::query::{OutputMode, Query, StreamDefinition};
 use super::script::{Insert, Script};
 use super::state_call::KeyedTable;
 use super::window_function::WindowedTable;
@@ -30,7 +29,6 @@ mod aggregate;
 pub(super) mod distinct;
 mod join;
 mod keyed;
-mod lookup;
 mod rules;
 mod walk;
 
@@ -45,11 +43,10 @@ pub fn plan(
     script: &Script,
     schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>,
 ) -> Result<Vec<Query>> {
-    let no_table = |table: &TableDefinition| Err(invalid(format!("nobody reads the table '{}'", table.name)));
-    plan_with(script, &StateFunctions::default(), schema_of, no_table)
+    plan_with(script, &StateFunctions::default(), schema_of)
 }
 
-/// The same, for a job that may call these state functions and read tables: `table_of` gives the files of one, or refuses its options.
+/// The same, for a job that may call these state functions.
 ///
 /// # Errors
 /// As [`plan`].
@@ -57,19 +54,14 @@ pub fn plan_with(
     script: &Script,
     functions: &StateFunctions,
     schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>,
-    table_of: impl Fn(&TableDefinition) -> Result<Arc<dyn TableProvider>>,
 ) -> Result<Vec<Query>> {
-    let tables: Result<Tables> =
-        script.tables.iter().map(|(name, table)| Ok((name.clone(), table_of(table)?))).collect();
-    let tables = tables?;
     let mut schemas = BTreeMap::new();
     for (name, stream) in &script.streams {
         let schema = schema_of(stream)?;
         check_watermark(stream, &schema)?;
         schemas.insert(name.clone(), schema);
     }
-    let names = Names { script, functions, schemas: &schemas, tables: &tables };
-    script.inserts.iter().map(|insert| plan_query(names, insert)).collect()
+    script.inserts.iter().map(|insert| plan_query(script, functions, &schemas, insert)).collect()
 }
 
 fn check_watermark(stream: &StreamDefinition, schema: &Schema) -> Result<()> {
@@ -88,27 +80,18 @@ fn check_watermark(stream: &StreamDefinition, schema: &Schema) -> Result<()> {
     }
 }
 
-/// Tables at rest by name.
-type Tables = BTreeMap<String, Arc<dyn TableProvider>>;
-
-/// What names of a job stand for.
-#[derive(Clone, Copy)]
-struct Names<'a> {
-    script: &'a Script,
-    functions: &'a StateFunctions,
-    /// Schemas of its streams.
-    schemas: &'a BTreeMap<String, SchemaRef>,
-    tables: &'a Tables,
-}
-
-fn plan_query(names: Names<'_>, insert: &Insert) -> Result<Query> {
-    let Names { script, schemas, .. } = names;
+fn plan_query(
+    script: &Script,
+    functions: &StateFunctions,
+    schemas: &BTreeMap<String, SchemaRef>,
+    insert: &Insert,
+) -> Result<Query> {
     let sink = script.sinks.get(&insert.sink).cloned().ok_or_else(|| {
         invalid(format!("there is no sink '{}'", insert.sink)).with_hint("CREATE SINK before INSERT INTO")
     })?;
     let in_query = |error| within(&format!("INSERT INTO {}", insert.sink), &error);
     let context = context();
-    let relations = relations(&context, names, insert).map_err(in_query)?;
+    let relations = relations(&context, script, functions, schemas, insert).map_err(in_query)?;
     let state = context.state();
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
     let logical = optimized(&state, &logical).map_err(in_query)?;
@@ -137,15 +120,12 @@ fn plan_query(names: Names<'_>, insert: &Insert) -> Result<Query> {
 /// the place of their names.
 fn relations(
     context: &SessionContext,
-    names: Names<'_>,
+    script: &Script,
+    functions: &StateFunctions,
+    schemas: &BTreeMap<String, SchemaRef>,
     insert: &Insert,
 ) -> Result<BTreeMap<String, Relation>> {
-    let Names { script, functions, schemas, tables } = names;
     let mut relations = BTreeMap::new();
-    for (name, table) in tables {
-        relations.insert(name.clone(), Relation::of(Base::Table));
-        context.register_table(TableReference::bare(name.as_str()), Arc::clone(table)).map_err(planning)?;
-    }
     for (name, schema) in schemas {
         relations.insert(name.clone(), Relation::of(Base::Stream(name.clone())));
         register(context, name, schema)?;

@@ -49,17 +49,6 @@ pub struct StreamDefinition {
     pub options: OptionMap,
 }
 
-/// `CREATE TABLE`: files at rest.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TableDefinition {
-    /// Its name.
-    pub name: String,
-    /// Its columns; empty if the files bring them.
-    pub columns: Vec<StreamColumn>,
-    /// Its options.
-    pub options: OptionMap,
-}
-
 /// `CREATE SINK`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SinkDefinition {

@@ -8,8 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::planner::distinct::WITHIN_WATERMARK;
 use super::query::{
-    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
-    WatermarkDefinition,
+    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
 };
 use super::state_call::{KeyedTable, take_state_calls};
 use super::window_function::{WindowedTable, take_window_functions};
@@ -31,8 +30,6 @@ const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub struct Script {
     /// Streams by name.
     pub streams: BTreeMap<String, StreamDefinition>,
-    /// Tables at rest by name; none has the name of a stream.
-    pub tables: BTreeMap<String, TableDefinition>,
     /// Sinks by name.
     pub sinks: BTreeMap<String, SinkDefinition>,
     /// Views in the order in which they stand: each may read those before it.
@@ -101,13 +98,6 @@ impl Script {
         Ok(script)
     }
 
-    /// True if a stream, a table or a view has this name.
-    fn is_relation(&self, name: &str) -> bool {
-        self.streams.contains_key(name)
-            || self.tables.contains_key(name)
-            || self.views.iter().any(|view| view.name == name)
-    }
-
     fn read(
         &mut self,
         dialect: &GenericDialect,
@@ -132,15 +122,9 @@ impl Script {
         match what.map(|what| what.to_uppercase()).as_deref() {
             Some("STREAM") if is_create => {
                 parser.next_token();
-                let stream = stream(&mut parser, "stream")?;
-                refuse_repeat("stream", &stream.name, self.is_relation(&stream.name))?;
+                let stream = stream(&mut parser)?;
+                refuse_repeat("stream", &stream.name, self.streams.contains_key(&stream.name))?;
                 self.streams.insert(stream.name.clone(), stream);
-            }
-            Some("TABLE") if is_create => {
-                parser.next_token();
-                let table = table(&mut parser)?;
-                refuse_repeat("table", &table.name, self.is_relation(&table.name))?;
-                self.tables.insert(table.name.clone(), table);
             }
             Some("SINK") if is_create => {
                 parser.next_token();
@@ -151,7 +135,9 @@ impl Script {
             }
             Some("VIEW" | "TEMPORARY") if is_create => {
                 let view = View::parse(dialect, tokens)?;
-                refuse_repeat("view", &view.name, self.is_relation(&view.name))?;
+                let is_repeat = self.streams.contains_key(&view.name)
+                    || self.views.iter().any(|other| other.name == view.name);
+                refuse_repeat("view", &view.name, is_repeat)?;
                 self.views.push(view);
                 return Ok(());
             }
@@ -242,21 +228,6 @@ impl Insert {
     }
 }
 
-/// A table: a stream without a watermark, whose columns are those of its files.
-fn table(parser: &mut Parser<'_>) -> Result<TableDefinition> {
-    let StreamDefinition { name, columns, watermark, options } = stream(parser, "table")?;
-    if watermark.is_some() {
-        return Err(invalid(format!("table '{name}': a table has no watermark: its rows are all there")));
-    }
-    if let Some(column) = columns.iter().find(|column| column.metadata.is_some()) {
-        return Err(invalid(format!(
-            "table '{name}': the column '{}' has METADATA, which a table has not",
-            column.name
-        )));
-    }
-    Ok(TableDefinition { name, columns, options })
-}
-
 fn output_mode(tokens: &[TokenWithSpan]) -> Result<OutputMode> {
     let words: Vec<String> = tokens.iter().map(|token| token.token.to_string().to_uppercase()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -268,8 +239,7 @@ fn output_mode(tokens: &[TokenWithSpan]) -> Result<OutputMode> {
     }
 }
 
-/// `name [(column TYPE, …)] WITH (…)`; `kind` is the word before it.
-fn stream(parser: &mut Parser<'_>, kind: &str) -> Result<StreamDefinition> {
+fn stream(parser: &mut Parser<'_>) -> Result<StreamDefinition> {
     let name = identifier(parser)?;
     let (mut columns, mut watermark) = (Vec::new(), None);
     if parser.consume_token(&Token::LParen) {
@@ -277,7 +247,7 @@ fn stream(parser: &mut Parser<'_>, kind: &str) -> Result<StreamDefinition> {
             if is_word(Some(&parser.peek_token()), "WATERMARK")
                 && is_word(Some(&parser.peek_nth_token(1)), "FOR")
             {
-                refuse_repeat(&format!("watermark of {kind}"), &name, watermark.is_some())?;
+                refuse_repeat("watermark of stream", &name, watermark.is_some())?;
                 watermark = Some(watermark_definition(parser)?);
             } else {
                 let column = column(parser)?;
@@ -294,7 +264,7 @@ fn stream(parser: &mut Parser<'_>, kind: &str) -> Result<StreamDefinition> {
         }
         parser.expect_token(&Token::RParen).map_err(syntax)?;
     }
-    let mut options = options(parser, format!("{kind} '{name}'"))?;
+    let mut options = options(parser, format!("stream '{name}'"))?;
     if let Some(watermark) = &mut watermark {
         watermark.clock = watermark_clock(&mut options)?;
     }
@@ -473,8 +443,7 @@ mod tests {
         for (text, expected) in [
             (String::new(), "the job has no query"),
             (with("SELECT 1"), "a statement that begins with 'SELECT'"),
-            (with("CREATE INDEX i"), "a statement that begins with 'CREATE'"),
-            (with("CREATE TABLE t (a INT)"), "Expected: WITH"),
+            (with("CREATE TABLE t (a INT)"), "a statement that begins with 'CREATE'"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT SOMETIMES"), "EMIT SOMETIMES is not understood"),
             (
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),

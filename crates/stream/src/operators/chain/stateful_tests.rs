@@ -33,7 +33,7 @@ fn query(text: &str) -> Query {
         let field = |c: &crate::plan::StreamColumn| Field::new(&c.name, c.data_type.clone(), true);
         Ok(Arc::new(Schema::new(stream.columns.iter().map(field).collect::<Vec<_>>())))
     };
-    plan_with(&script, &keyed::functions(), schema_of, |_| unreachable!("no job here has a table"))
+    plan_with(&script, &keyed::functions(), schema_of)
         .unwrap_or_else(|error| panic!("{text}: {error}"))
         .remove(0)
 }

@@ -253,7 +253,7 @@ fn interval_us(value: &ScalarValue) -> Option<i64> {
     }
 }
 
-pub(super) fn nullable(schema: &Schema) -> Schema {
+fn nullable(schema: &Schema) -> Schema {
     Schema::new(
         schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>(),
     )

@@ -12,8 +12,7 @@ use datafusion::physical_expr::expressions::Column;
 use super::distinct::DistinctNode;
 use super::keyed::{self, KeyedCall};
 use super::{
-    PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, lookup, physical,
-    planning,
+    PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, physical, planning,
 };
 use crate::error::{Result, invalid};
 use crate::plan::{ScanPlan, TimeColumn, WatermarkPlan};
@@ -41,8 +40,6 @@ pub(super) enum Base {
     Stream(String),
     /// A view of the job, whose plan is optimized by itself.
     View(Arc<LogicalPlan>),
-    /// A table at rest.
-    Table,
 }
 
 /// The way from a logical plan, whose root is what comes out, to a tree of steps, whose leaves are streams.
@@ -97,14 +94,6 @@ impl<'a> Walk<'a> {
                 let built = self.build(&plan.input)?;
                 aggregate::plan(self.state, built, plan)
             }
-            LogicalPlan::Join(plan) if self.is_at_rest(&plan.right) => {
-                let stream = self.build(&plan.left)?;
-                lookup::plan(self.state, stream, 0, plan)
-            }
-            LogicalPlan::Join(plan) if self.is_at_rest(&plan.left) => {
-                let stream = self.build(&plan.right)?;
-                lookup::plan(self.state, stream, 1, plan)
-            }
             LogicalPlan::Join(plan) => {
                 let sides = [self.build(&plan.left)?, self.build(&plan.right)?];
                 join::plan(self.state, sides, plan)
@@ -123,38 +112,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// True if all rows of a plan are of tables at rest.
-    fn is_at_rest(&self, plan: &LogicalPlan) -> bool {
-        match plan {
-            LogicalPlan::TableScan(scan) => match self.relations.get(scan.table_name.table()) {
-                Some(Relation { base: Base::Table, .. }) => true,
-                Some(Relation { base: Base::View(plan), .. }) => self.is_at_rest(plan),
-                Some(Relation { base: Base::Stream(_), .. }) | None => false,
-            },
-            other => {
-                let inputs = other.inputs();
-                !inputs.is_empty() && inputs.into_iter().all(|input| self.is_at_rest(input))
-            }
-        }
-    }
-
     fn scan(&mut self, scan: &TableScan) -> Result<Built> {
         let table = scan.table_name.table();
         let Some(relation) = self.relations.get(table) else {
             return Err(invalid(format!("there is no stream '{table}'")));
         };
-        if matches!(relation.base, Base::Table) {
-            return Err(invalid(format!(
-                "'{table}' is a table: a query reads a stream, which may be joined with tables"
-            )));
-        }
         if !scan.filters.is_empty() || scan.fetch.is_some() {
             return Err(invalid("a part of the rows of a stream is not there yet (LIMIT)"));
         }
         let (mut built, mut schema) = match &relation.base {
             Base::Stream(stream) => (self.stream(stream), Arc::clone(&self.schemas[stream])),
             Base::View(plan) => (self.build(plan)?, Arc::new(plan.schema().as_arrow().clone())),
-            Base::Table => unreachable!("it was refused"),
         };
         let columns =
             schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
