@@ -7,6 +7,7 @@
 //! - [`state_function`]: functions of a query's own over the rows and the state of each key
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
+//! - [`explain`]: what a query does, before it is started
 //! - [`reference`]: the page of options and settings
 //!
 //! ```
@@ -29,6 +30,7 @@ pub mod checkpoint;
 pub mod connectors;
 pub mod dataflow;
 pub mod error;
+pub mod explain;
 pub mod operators;
 pub mod plan;
 pub mod reference;

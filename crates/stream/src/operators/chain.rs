@@ -45,11 +45,16 @@ impl Operators {
     /// # Errors
     /// `Invalid` for types that state does not hold.
     pub fn layouts(query: &Query) -> Result<Vec<Arc<Layout>>> {
-        let (mut names, mut layouts) = (TableNames::default(), Vec::new());
-        for step in steps(&query.pipeline.root) {
-            layouts.extend(names.layouts(step)?);
-        }
-        Ok(layouts)
+        Ok(Self::layouts_of_steps(query)?.into_iter().flatten().collect())
+    }
+
+    /// The same, step by step: those before a step before it.
+    ///
+    /// # Errors
+    /// As [`layouts`](Self::layouts).
+    pub fn layouts_of_steps(query: &Query) -> Result<Vec<Vec<Arc<Layout>>>> {
+        let mut names = TableNames::default();
+        steps(&query.pipeline.root).into_iter().map(|step| names.layouts(step)).collect()
     }
 
     /// The table of state that a query with at most one needs.

@@ -88,3 +88,50 @@ fn state_that_does_not_fit_the_memory_ends_the_query_by_name() {
     assert!(status.code() == Some(1) && err.contains("the state needs"), "{err}");
     assert!(err.contains("of --memory 200 MiB") && err.contains("hint: give it more --memory"), "{err}");
 }
+
+#[test]
+fn a_job_is_explained_and_nothing_starts() {
+    let folder = Folder::new();
+    let job = "CREATE STREAM s (id BIGINT) WITH ('connector' = 'kafka', 'kafka.bootstrap.servers' = 'nowhere:1', \
+                 'subscribe' = 't', 'format' = 'json');\n\
+               CREATE SINK c WITH ('connector' = 'console');\n";
+    folder.write("job.sql", format!("{job}INSERT INTO c SELECT id * 10 AS v FROM s WHERE id > 1;"));
+    folder.yeoul(["stream", "explain", "job.sql"]).shows(
+        "
+exit 0
+query c
+│  output mode: append
+│  guarantee: at least once
+│  trigger = real time
+│  execution.checkpointing.interval = [TIME]
+│  yeoul.stream.tick = [TIME]
+│  spark.sql.streaming.minBatchesToRetain = 100
+│  spark.sql.streaming.multipleWatermarkPolicy = min
+└─ sink c
+   │  writes to: console
+   │  connector = console
+   └─ project
+      │  columns: id * 10 AS v
+      └─ project
+         │  columns: id
+         └─ filter
+            │  condition: id > 1
+            └─ stream s
+                  source: kafka subscribe [t]
+                  columns: id BIGINT
+                  connector = kafka
+                  format = json
+                  kafka.bootstrap.servers = nowhere:1
+                  subscribe = t
+                  by default: startingOffsets = latest, failOnDataLoss = true
+",
+    );
+    let json = folder.yeoul(["stream", "explain", "job.sql", "--format", "json"]).done();
+    let start = "exit 0\n{\"name\":\"c\",\"outputMode\":\"append\",\"guarantee\":\"at least once\",\"settings\":{\"trigger\":\"real time\",";
+    assert!(json.starts_with(start) && json.trim_end().lines().count() == 2, "{json}");
+    folder.write("job.sql", format!("{job}INSERT INTO c SELECT id FROM s ORDER BY id;"));
+    folder.yeoul(["stream", "explain", "job.sql"]).shows(
+        "exit 2\n-- stderr\nerror: INSERT INTO c: ORDER BY: a stream has no end that one could sort before",
+    );
+    assert_eq!(folder.names(), ["job.sql"]);
+}

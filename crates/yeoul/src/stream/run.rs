@@ -1,33 +1,21 @@
-//! `yeoul stream`: queries over streams.
+//! `yeoul stream run`: queries at work.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
-use yeoul_base::{ByteSize, Error, ErrorKind, Result};
+use clap::Args;
+use yeoul_base::{ByteSize, Result};
 use yeoul_stream::dataflow::{QueryEvent, QueryHandle, start};
-use yeoul_stream::parse_job;
 use yeoul_stream::state::MemoryShare;
 
+use super::job::queries;
 use crate::exit::{Asked, Stop, failed};
 use crate::memory::beyond_machine;
 
 /// How often it is looked whether queries have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Run queries over Kafka's topics, for ever
-#[derive(Debug, Args)]
-pub struct StreamArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Run(RunArgs),
-}
 
 /// Run the queries of a job file
 ///
@@ -44,7 +32,7 @@ A line of JSON for each epoch goes to stderr, rows of a console sink to stdout. 
 bring what was read to the sinks, and take a last checkpoint; a second one ends at once, which loses nothing.
 
 Exit code: 0 done or stopped, 1 a query failed, 2 wrong usage or a job that is refused.")]
-struct RunArgs {
+pub struct RunArgs {
     /// The job: CREATE STREAM, CREATE SINK, SET and INSERT INTO
     #[arg(value_name = "JOB.sql")]
     job: PathBuf,
@@ -58,20 +46,8 @@ struct RunArgs {
     memory: Option<ByteSize>,
 }
 
-pub fn run(args: StreamArgs) -> ExitCode {
-    let Verb::Run(args) = args.verb;
-    match run_job(&args) {
-        Ok(code) => code,
-        Err(error) => failed(error.kind(), &error, error.hint()),
-    }
-}
-
-fn run_job(args: &RunArgs) -> Result<ExitCode> {
-    let text = std::fs::read_to_string(&args.job).map_err(|error| {
-        Error::new(ErrorKind::of_io(&error), format!("cannot read '{}'", args.job.display()))
-            .with_source(error)
-    })?;
-    let queries = parse_job(&text)?;
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let queries = queries(&args.job)?;
     let memory = match args.memory {
         None => MemoryShare::default(),
         Some(limit) => {

@@ -1,0 +1,33 @@
+//! `yeoul stream`: queries over streams.
+
+mod explain;
+mod job;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::failed;
+
+/// Run queries over Kafka's topics, for ever
+#[derive(Debug, Args)]
+pub struct StreamArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::RunArgs),
+    Explain(explain::ExplainArgs),
+}
+
+/// Runs the verb.
+pub fn run(args: StreamArgs) -> ExitCode {
+    let ended = match args.verb {
+        Verb::Run(args) => run::run(&args),
+        Verb::Explain(args) => explain::run(&args),
+    };
+    ended.unwrap_or_else(|error| failed(error.kind(), &error, error.hint()))
+}
