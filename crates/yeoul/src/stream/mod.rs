@@ -3,6 +3,7 @@
 mod explain;
 mod job;
 mod run;
+mod state;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ pub struct StreamArgs {
 enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
+    State(state::StateArgs),
 }
 
 /// Runs the verb.
@@ -28,6 +30,7 @@ pub fn run(args: StreamArgs) -> ExitCode {
     let ended = match args.verb {
         Verb::Run(args) => run::run(&args),
         Verb::Explain(args) => explain::run(&args),
+        Verb::State(args) => state::run(&args),
     };
     ended.unwrap_or_else(|error| failed(error.kind(), &error, error.hint()))
 }

@@ -135,3 +135,55 @@ query c
     );
     assert_eq!(folder.names(), ["job.sql"]);
 }
+
+#[test]
+fn a_checkpoint_is_shown_with_its_rows_and_what_is_damaged_is_named() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1');\n\
+         CREATE SINK counts WITH ('connector' = 'noop');\nCREATE SINK c WITH ('connector' = 'console');\n\
+         SET trigger = 'available now';\n\
+         INSERT INTO counts SELECT value % 2 AS odd, count(*) AS n FROM r WHERE value < 1 GROUP BY value % 2 EMIT UPDATES;\n\
+         INSERT INTO c SELECT value FROM r WHERE value < 0;",
+    );
+    let (status, ..) = folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at"]).output();
+    assert!(status.success());
+    let shown = folder.yeoul(["stream", "state", "at"]).done();
+    for text in [
+        "query c\n",
+        "query counts\n",
+        "  state       none\n",
+        "  watermark   none yet\n",
+        "% Int64(2) BIGINT",
+        "{\"next\":1,",
+    ] {
+        assert!(shown.contains(text), "no '{text}' in\n{shown}");
+    }
+    let csv = folder.yeoul(["stream", "state", "at", "--format", "csv"]).done();
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+    assert!(
+        csv.lines().any(|line| line.starts_with("counts,1,1,") && line.contains(",aggregate,aggregate,1,")),
+        "{csv}"
+    );
+    let rows = ["stream", "state", "at", "--query", "counts", "--rows", "aggregate", "--format", "csv"];
+    folder.yeoul(rows).shows("exit 0\nover_at,key.r.value % Int64(2),value.count(Int64(1))[count]\n,0,1");
+    folder.yeoul(["stream", "state", "at", "--rows", "aggregate"]).shows(
+        "exit 2\n-- stderr\nerror: --rows shows those of one query, 'at' has several\nhint: choose one with --query: c, counts",
+    );
+    folder.yeoul(["stream", "state", "at/counts", "--rows", "join"]).shows(
+        "exit 1\n-- stderr\nerror: the query 'counts' has no table of state 'join'\nhint: aggregate are",
+    );
+    folder.yeoul(["stream", "state", "."]).shows(
+        "exit 1\n-- stderr\nerror: there is no checkpoint in '.'\nhint: name the directory that was given with --checkpoint, \
+         or a query's folder in it",
+    );
+    let manifest = folder.path().join("at/counts/yeoul/manifests/00000000000000000001");
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let shown = folder.yeoul(["stream", "state", "at", "--query", "counts"]).done();
+    let warning = "warning: checkpoint 'at/counts/yeoul/manifests/00000000000000000001' cannot be used: its content is not what was written";
+    assert!(shown.starts_with("exit 0\n") && shown.contains(warning), "{shown}");
+}
