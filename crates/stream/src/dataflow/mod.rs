@@ -16,5 +16,5 @@ mod opened;
 mod pace;
 mod query_loop;
 
-pub use events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
+pub use events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
 pub use handle::{QueryHandle, check, start};

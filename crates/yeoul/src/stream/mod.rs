@@ -2,6 +2,8 @@
 
 mod explain;
 mod job;
+mod live_table;
+mod reporter;
 mod run;
 mod state;
 

@@ -1,6 +1,10 @@
 //! `yeoul stream run`, without a broker: rows on stdout, progress on stderr, and what is refused.
 
-use crate::harness::Folder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use crate::harness::{Folder, binary};
 
 const JOB: &str = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1');\n\
                    CREATE SINK c WITH ('connector' = 'console');\nSET trigger = 'available now';\n";
@@ -186,4 +190,67 @@ fn a_checkpoint_is_shown_with_its_rows_and_what_is_damaged_is_named() {
     let shown = folder.yeoul(["stream", "state", "at", "--query", "counts"]).done();
     let warning = "warning: checkpoint 'at/counts/yeoul/manifests/00000000000000000001' cannot be used: its content is not what was written";
     assert!(shown.starts_with("exit 0\n") && shown.contains(warning), "{shown}");
+}
+
+/// A page of a server, and its status code before it.
+fn page(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    format!("{}\n{body}", head.split(' ').nth(1).unwrap())
+}
+
+#[test]
+fn a_running_job_has_pages_for_prometheus_and_for_programs() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '100');\nCREATE SINK n WITH ('connector' = 'noop');\n\
+         SET 'execution.checkpointing.interval' = '20 ms';\nINSERT INTO n SELECT value FROM r;",
+    );
+    let mut command = binary();
+    command.args(["stream", "run", "job.sql", "--checkpoint", "at", "--http-port", "0"]);
+    let mut process = command.current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.next().unwrap();
+    let address = told.strip_prefix("{\"address\":\"").and_then(|rest| rest.split('"').next());
+    let address = address.unwrap_or_else(|| panic!("no address in {told}")).to_owned();
+    assert!(lines.any(|line| line.starts_with("{\"event\":\"progress\"")));
+    let metrics = page(&address, "/metrics/prometheus");
+    assert!(
+        metrics.starts_with("200\n") && metrics.contains("yeoul_stream_active{query=\"n\"} 1\n"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("yeoul_stream_epochs_total{query=\"n\"} 0\n"), "{metrics}");
+    assert_eq!(page(&address, "/healthz"), "200\nok\n");
+    assert!(page(&address, "/queries").contains("\"lastProgress\":{"));
+    let pid = rustix::process::Pid::from_child(&process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    // What it says until it ends is read, so that it does not wait.
+    lines.for_each(drop);
+    assert!(process.wait().unwrap().success());
+}
+
+#[test]
+fn progress_is_told_in_the_form_that_is_wanted() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate');\nCREATE SINK n WITH ('connector' = 'noop');\n\
+         SET trigger = 'available now';\nINSERT INTO n SELECT value FROM r;",
+    );
+    let run = |form: &str| {
+        let (status, out, err) =
+            folder.yeoul(["stream", "run", "job.sql", "--checkpoint", form, "--progress", form]).output();
+        assert!(status.success() && out.is_empty());
+        String::from_utf8(err).unwrap()
+    };
+    assert_eq!(run("none"), "");
+    let table = run("table");
+    // The last picture takes the place of those before it.
+    let last = table.rsplit("\x1b[J").next().unwrap();
+    assert!(table.contains("\x1b[") && last.contains("ended") && last.contains("│ n"), "{table}");
+    assert!(run("json").lines().all(|line| line.starts_with("{\"event\":\"")));
 }
