@@ -13,9 +13,11 @@ pub fn page() -> String {
         let default = defaults.get(entry.key).unwrap_or_default();
         text += &row(&[&format!("`{}`", entry.key), entry.values, &format!("`{default}`"), entry.meaning]);
     }
-    for (direction, title) in
-        [(Direction::Source, "To read: CREATE STREAM"), (Direction::Sink, "To write: CREATE SINK")]
-    {
+    for (direction, title) in [
+        (Direction::Source, "To read: CREATE STREAM"),
+        (Direction::AtRest, "To join with: CREATE TABLE"),
+        (Direction::Sink, "To write: CREATE SINK"),
+    ] {
         text += &format!("\n## {title}\n");
         let of_direction = CONNECTORS.iter().filter(|entry| entry.direction == direction);
         of_direction.for_each(|entry| text += &section(entry));

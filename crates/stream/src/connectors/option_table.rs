@@ -7,6 +7,8 @@ pub enum Direction {
     Source,
     /// To the connector: `CREATE SINK`.
     Sink,
+    /// None: they are at rest, `CREATE TABLE`.
+    AtRest,
 }
 
 /// A connector in one direction.
@@ -58,7 +60,7 @@ const fn option(
 }
 
 /// All connectors.
-pub const CONNECTORS: [ConnectorEntry; 8] = [
+pub const CONNECTORS: [ConnectorEntry; 9] = [
     ConnectorEntry {
         name: "kafka",
         direction: Direction::Source,
@@ -206,6 +208,45 @@ pub const CONNECTORS: [ConnectorEntry; 8] = [
         ],
     },
     ConnectorEntry {
+        name: "filesystem",
+        direction: Direction::AtRest,
+        intro: "A local file, or the files of a directory but those whose names begin with `_` or `.`, read whole when a query starts.",
+        options: &[
+            option("path", "file or directory", Preset::Needed, "where the rows are"),
+            option(
+                "format",
+                "`parquet`, `csv` or `json`",
+                Preset::Needed,
+                "form of the files; a column of Parquet is found by its name, of CSV by its place",
+            ),
+            option(
+                "sep",
+                "one ASCII character, `\\t` for a tab",
+                Preset::Depends("`,`, with `csv`"),
+                "what stands between fields of CSV; `delimiter` is the same",
+            ),
+            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
+            option(
+                "nullValue",
+                "text",
+                Preset::Depends("nothing, with `csv`"),
+                "what stands for null in CSV; an empty field is null, too",
+            ),
+            option(
+                "escape",
+                "`\"` or `\\`",
+                Preset::Depends("`\"`, with `csv`"),
+                "what stands before a quote within quotes of CSV; Spark writes `\\`",
+            ),
+            option(
+                "header",
+                "`true` or `false`",
+                Preset::Depends("`false`, with `csv`"),
+                "whether each file begins with a line of names, which have to be those of the columns in their order",
+            ),
+        ],
+    },
+    ConnectorEntry {
         name: "kafka",
         direction: Direction::Sink,
         intro: "Records of Kafka. Without `format` the query's columns are `value` and, if wanted, `key`, `topic` and `partition`, as in Spark.",
@@ -334,11 +375,11 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
-    use crate::connectors::{SinkConnector, StreamConnector};
-    use crate::plan::{OptionMap, SinkDefinition, StreamColumn, StreamDefinition};
+    use crate::connectors::{SinkConnector, StreamConnector, TableConnector};
+    use crate::plan::{OptionMap, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition};
 
     /// Least options of each connector, for each of its formats.
-    const LEAST: [(&str, Direction, &[(&str, &str)]); 15] = [
+    const LEAST: [(&str, Direction, &[(&str, &str)]); 17] = [
         ("kafka", Direction::Source, &[("kafka.bootstrap.servers", "h:1"), ("subscribe", "t")]),
         (
             "kafka",
@@ -359,6 +400,8 @@ mod tests {
         ("kafka", Direction::Sink, &[("kafka.bootstrap.servers", "h:1"), ("topic", "t")]),
         ("kafka", Direction::Sink, &[("kafka.bootstrap.servers", "h:1"), ("topic", "t"), ("format", "json")]),
         ("filesystem", Direction::Sink, &[("path", "d"), ("format", "json")]),
+        ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "csv")]),
+        ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "parquet")]),
         ("console", Direction::Sink, &[]),
         ("memory", Direction::Sink, &[]),
         ("noop", Direction::Sink, &[]),
@@ -387,6 +430,9 @@ mod tests {
                     options,
                 })
                 .err()
+            }
+            Direction::AtRest => {
+                TableConnector::new(&TableDefinition { name: "t".into(), columns: Vec::new(), options }).err()
             }
             Direction::Sink => {
                 let schema = Schema::new(vec![Field::new("value", DataType::Utf8, true)]);

@@ -10,8 +10,8 @@ use crate::connectors::StreamConnector;
 use crate::connectors::option_table::Direction;
 use crate::error::Result;
 use crate::plan::{
-    AggregatePlan, JoinPlan, OutputMode, PlanNode, Query, ScanPlan, Stage, WindowFunction, duration_text,
-    type_name,
+    AggregatePlan, JoinPlan, LookupPlan, OutputMode, PlanNode, Query, ScanPlan, Stage, WindowFunction,
+    duration_text, type_name,
 };
 use crate::state::Layout;
 
@@ -42,6 +42,11 @@ impl<'a> Steps<'a> {
         }
         let mut outline = own(step, self.query.output_mode);
         outline.inputs = inputs;
+        if let PlanNode::Lookup { plan, .. } = step {
+            let table = &self.query.tables[plan.table];
+            outline.name = Some(table.name.clone());
+            outline.options = Pairs(table.options.shown());
+        }
         outline.state =
             layouts.iter().enumerate().map(|(at, layout)| state(layout, self.kept(step, at))).collect();
         Ok(outline)
@@ -94,6 +99,7 @@ fn own(step: &PlanNode, mode: OutputMode) -> StepOutline {
             outline.name = Some(plan.name.clone());
             outline.tell("partition by", list(&plan.keys));
         }
+        PlanNode::Lookup { plan, .. } => lookup(&mut outline, plan),
         PlanNode::Union { .. } => outline.operator = "union",
         PlanNode::Scan(_) | PlanNode::Calc { .. } => unreachable!("they have outlines of their own"),
     }
@@ -149,6 +155,19 @@ fn join(outline: &mut StepOutline, plan: &JoinPlan) {
             outline.tell(name, sql(filter));
         }
     }
+}
+
+fn lookup(outline: &mut StepOutline, plan: &LookupPlan) {
+    outline.operator = "join with a table";
+    outline.tell("kind", plan.kind.name());
+    let equal = plan.keys.iter().zip(&plan.table_keys);
+    let equal: Vec<String> =
+        equal.map(|(key, other)| format!("stream {} = table {}", sql(key), sql(other))).collect();
+    outline.tell("equal", equal.join(", "));
+    if let Some(filter) = &plan.filter {
+        outline.tell("condition", sql(filter));
+    }
+    outline.tell("table is read", "once, when the query starts");
 }
 
 /// Steps that look at each row for itself, above the one before them.

@@ -138,6 +138,20 @@ fn a_join_is_above_both_of_its_inputs() {
 }
 
 #[test]
+fn a_table_at_rest_is_named_where_it_is_joined() {
+    let query = outlined(
+        "CREATE TABLE pages (page STRING, rank INT) WITH ('connector' = 'filesystem', 'path' = '/p', 'format' = 'parquet');\
+         INSERT INTO out SELECT id, rank FROM visits LEFT JOIN pages ON visits.page = pages.page",
+    );
+    let text = tree(&query);
+    for line in
+        ["join with a table pages", "kind: LEFT OUTER", "equal: stream page = table page", "path = /p"]
+    {
+        assert!(text.lines().any(|other| other.ends_with(line)), "no '{line}' in\n{text}");
+    }
+}
+
+#[test]
 fn the_outline_is_json_with_sparks_names_of_modes() {
     let query = outlined("INSERT INTO out SELECT id * 2 AS twice FROM visits");
     let json = serde_json::to_value(&query).unwrap();

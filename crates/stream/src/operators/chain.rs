@@ -80,7 +80,9 @@ impl Operators {
                 "windows of '{}', {} ms each {} ms from {} ms on",
                 function.time_column, function.size_ms, function.slide_ms, function.offset_ms
             )),
-            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Union { .. } => None,
+            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Lookup { .. } | PlanNode::Union { .. } => {
+                None
+            }
         };
         Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
     }
@@ -106,6 +108,14 @@ impl Operators {
     /// `ResourceExhausted` if what is there does not fit.
     pub fn charge(&mut self, memory: &MemoryShare) -> Result<()> {
         self.nodes.iter_mut().try_for_each(|node| node.charge(memory))
+    }
+
+    /// Takes the rows of the query's tables at rest, in their order, before rows of streams come. They grow into this memory.
+    ///
+    /// # Errors
+    /// `Invalid` for values that cannot be computed; `ResourceExhausted` if they do not fit.
+    pub fn set_tables_at_rest(&mut self, tables: &[RecordBatch], memory: &MemoryShare) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(|node| node.set_tables_at_rest(tables, memory))
     }
 
     /// Sets the machine's clock for state functions, in milliseconds since 1970. It never goes back.
