@@ -7,6 +7,7 @@
 //! - [`state_function`]: functions of a query's own over the rows and the state of each key
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
+//! - [`explain`]: what a query does, before it is started; [`pages`]: what queries at work show
 //! - [`reference`]: the page of options and settings
 //!
 //! ```
@@ -30,7 +31,9 @@ pub mod checkpoint;
 pub mod connectors;
 pub mod dataflow;
 pub mod error;
+pub mod explain;
 pub mod operators;
+pub mod pages;
 pub mod plan;
 pub mod reference;
 pub mod state;

@@ -17,7 +17,7 @@ pub fn page() -> String {
     }
     for (direction, title) in [
         (Direction::Source, "To read: CREATE STREAM"),
-        (Direction::Table, "To join with: CREATE TABLE"),
+        (Direction::AtRest, "To join with: CREATE TABLE"),
         (Direction::Sink, "To write: CREATE SINK"),
     ] {
         text += &format!("\n## {title}\n");

@@ -10,8 +10,10 @@ mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
 mod exit;
-#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql", feature = "stream"))]
 mod memory;
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "stream"))]
+mod port;
 #[cfg(feature = "shuffle")]
 mod shuffle;
 #[cfg(feature = "sql")]

@@ -111,7 +111,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "disk", "memory"]),
-    ("stream", &["base", "disk", "memory", "simulation"]),
+    ("stream", &["base", "disk", "memory", "net", "simulation"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 

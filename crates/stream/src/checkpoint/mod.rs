@@ -6,17 +6,24 @@
 //! - [`Resumption`]: whether it goes on in the same process once its transaction is lost
 //! - [`CheckpointStore`]: manifests in a folder, each created only if it is absent; [`CommitMarker`]: the place where a
 //!   checkpoint becomes true
+//! - [`CheckpointReader`]: the checkpoint of a query that others have, to look at; [`CheckpointSummary`]: it in short
 
 mod coordinator;
 mod output;
+mod reader;
 mod resumption;
 mod store;
+mod stored_table;
+mod summary;
 pub mod wire;
 
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
 pub use output::{Base, OutputMarker, OutputPosition, base};
+pub use reader::{CheckpointReader, StoredCheckpoint};
 pub use resumption::Resumption;
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};
+pub use stored_table::StoredTable;
+pub use summary::{CheckpointSummary, TableSummary};
 
 #[cfg(test)]
 mod output_fault_tests;

@@ -305,15 +305,7 @@ impl CheckpointStore {
 
     /// Contents of the files of state of a manifest.
     fn state_of(&self, manifest: &Manifest) -> Result<Vec<Vec<u8>>> {
-        let read = |file: &StateFile| {
-            let path = self.folder.join(STATE_FOLDER).join(&file.name);
-            let bytes = read_file(&*self.disk, &path)
-                .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
-            if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
-                return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
-            }
-            Ok(bytes)
-        };
+        let read = |file: &StateFile| state_content(&*self.disk, &self.folder, file);
         manifest.state_files.iter().map(read).collect()
     }
 
@@ -422,6 +414,20 @@ impl CheckpointStore {
         }
         self.prune_state()
     }
+}
+
+/// Content of a file of state of the checkpoint in a folder.
+///
+/// # Errors
+/// `Corrupt`, with its path, if it is not what was written.
+pub(super) fn state_content(disk: &dyn Disk, folder: &Path, file: &StateFile) -> Result<Vec<u8>> {
+    let path = folder.join(STATE_FOLDER).join(&file.name);
+    let bytes = read_file(disk, &path)
+        .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
+    if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
+        return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
+    }
+    Ok(bytes)
 }
 
 /// A manifest with the contents of its files of state.

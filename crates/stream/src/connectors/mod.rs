@@ -1,7 +1,7 @@
 //! Where rows come from and where they go.
 //!
 //! - [`Source`], [`Sink`]: what a query asks of them
-//! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked
+//! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked; [`TableConnector`]: tables at rest
 //! - `files`: files of a directory, to read and to write
 //! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
 
@@ -17,9 +17,11 @@ mod rate;
 mod rate_schedule;
 mod sink;
 mod source;
+mod table;
 
 pub use connector::{SinkConnector, StreamConnector};
 pub use format::{Decoded, Decoder, Malformed};
 pub use memory::MemoryRows;
 pub use sink::Sink;
 pub use source::{Polled, Source};
+pub use table::TableConnector;

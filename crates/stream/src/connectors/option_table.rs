@@ -7,8 +7,8 @@ pub enum Direction {
     Source,
     /// To the connector: `CREATE SINK`.
     Sink,
-    /// From what is at rest: `CREATE TABLE`.
-    Table,
+    /// None: they are at rest, `CREATE TABLE`.
+    AtRest,
 }
 
 /// A connector in one direction.
@@ -209,26 +209,40 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
     },
     ConnectorEntry {
         name: "filesystem",
-        direction: Direction::Table,
-        intro: "Files at rest that streams are joined with, read when the query starts.",
+        direction: Direction::AtRest,
+        intro: "A local file, or the files of a directory but those whose names begin with `_` or `.`, read whole when a query starts.",
         options: &[
-            option(
-                "path",
-                "file or directory",
-                Preset::Needed,
-                "the file, or the directory of files that end in `.parquet`, `.csv` or `.json`",
-            ),
+            option("path", "file or directory", Preset::Needed, "where the rows are"),
             option(
                 "format",
                 "`parquet`, `csv` or `json`",
                 Preset::Needed,
-                "how files become rows; Parquet brings its columns, the others need them named",
+                "form of the files; a column of Parquet is found by its name, of CSV by its place",
+            ),
+            option(
+                "sep",
+                "one ASCII character, `\\t` for a tab",
+                Preset::Depends("`,`, with `csv`"),
+                "what stands between fields of CSV; `delimiter` is the same",
+            ),
+            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
+            option(
+                "nullValue",
+                "text",
+                Preset::Depends("nothing, with `csv`"),
+                "what stands for null in CSV; an empty field is null, too",
+            ),
+            option(
+                "escape",
+                "`\"` or `\\`",
+                Preset::Depends("`\"`, with `csv`"),
+                "what stands before a quote within quotes of CSV; Spark writes `\\`",
             ),
             option(
                 "header",
                 "`true` or `false`",
                 Preset::Depends("`false`, with `csv`"),
-                "whether each file begins with a line of names",
+                "whether each file begins with a line of names, which have to be those of the columns in their order",
             ),
         ],
     },
@@ -377,7 +391,7 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
-    use crate::connectors::{SinkConnector, StreamConnector, table};
+    use crate::connectors::{SinkConnector, StreamConnector, TableConnector};
     use crate::plan::{OptionMap, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition};
 
     /// Least options of each connector, for each of its formats.
@@ -402,8 +416,8 @@ mod tests {
         ("kafka", Direction::Sink, &[("kafka.bootstrap.servers", "h:1"), ("topic", "t")]),
         ("kafka", Direction::Sink, &[("kafka.bootstrap.servers", "h:1"), ("topic", "t"), ("format", "json")]),
         ("filesystem", Direction::Sink, &[("path", "d"), ("format", "json")]),
-        ("filesystem", Direction::Table, &[("path", "d"), ("format", "parquet")]),
-        ("filesystem", Direction::Table, &[("path", "d"), ("format", "csv")]),
+        ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "csv")]),
+        ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "parquet")]),
         ("console", Direction::Sink, &[]),
         ("memory", Direction::Sink, &[]),
         ("noop", Direction::Sink, &[]),
@@ -433,8 +447,8 @@ mod tests {
                 })
                 .err()
             }
-            Direction::Table => {
-                table(&TableDefinition { name: "t".into(), columns: Vec::new(), options }).err()
+            Direction::AtRest => {
+                TableConnector::new(&TableDefinition { name: "t".into(), columns: Vec::new(), options }).err()
             }
             Direction::Sink => {
                 let schema = Schema::new(vec![Field::new("value", DataType::Utf8, true)]);

@@ -8,7 +8,7 @@ use super::inputs::{Input, Inputs};
 use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
-use crate::connectors::{Sink, SinkConnector, StreamConnector};
+use crate::connectors::{Sink, SinkConnector, StreamConnector, TableConnector};
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -43,6 +43,7 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
         }
         streams.push(connector);
     }
+    query.tables.iter().try_for_each(|table| TableConnector::new(table).map(drop))?;
     let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
     sink.check_interval(query.settings.checkpoint_interval_ms)?;
     streams.iter().try_for_each(|stream| stream.check_dead_letters(&sink))?;
@@ -64,6 +65,8 @@ impl Opened {
         now_ms: i64,
     ) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
+        let at_rest: Result<Vec<_>> = query.tables.iter().map(TableConnector::new).collect();
+        let at_rest = at_rest?;
         let folder = checkpoint.join(&query.name);
         let unusable = |error: Error| {
             Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))
@@ -96,6 +99,8 @@ impl Opened {
         let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
         let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
         operators.charge(memory)?;
+        let at_rest: Result<Vec<_>> = at_rest.iter().map(TableConnector::read).collect();
+        operators.set_tables_at_rest(&at_rest?, memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {

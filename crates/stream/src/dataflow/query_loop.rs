@@ -6,7 +6,7 @@ use chrono::{DateTime, SecondsFormat};
 use serde_json::Value;
 
 use super::checkpointer::{Checkpointer, Outcome};
-use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
+use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
@@ -15,8 +15,8 @@ use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
 use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, new_id};
-use crate::connectors::Sink;
 use crate::connectors::kafka::{CommitOutcome, Transactions};
+use crate::connectors::{Sink, SinkConnector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -47,6 +47,7 @@ pub(super) struct QueryLoop<'a> {
     /// When batches end, for operators that care.
     pace: Option<Pace>,
     sink: Box<dyn Sink>,
+    sink_description: String,
     transactions: Option<Transactions>,
     epoch: Epoch,
     latencies: Latencies,
@@ -68,13 +69,34 @@ pub(super) enum Ended {
 struct Epoch {
     began_ms: i64,
     input_rows: u64,
+    /// Those of each input.
+    rows_of_inputs: Vec<u64>,
     malformed_rows: u64,
     output_rows: u64,
 }
 
 impl Epoch {
     fn begin(now_ms: i64) -> Self {
-        Self { began_ms: now_ms, input_rows: 0, malformed_rows: 0, output_rows: 0 }
+        Self {
+            began_ms: now_ms,
+            input_rows: 0,
+            rows_of_inputs: Vec::new(),
+            malformed_rows: 0,
+            output_rows: 0,
+        }
+    }
+
+    fn add_input(&mut self, input: usize, rows: usize) {
+        self.input_rows += rows as u64;
+        if self.rows_of_inputs.len() <= input {
+            self.rows_of_inputs.resize(input + 1, 0);
+        }
+        self.rows_of_inputs[input] += rows as u64;
+    }
+
+    /// Rows of a second in an epoch that ends now.
+    fn per_second(&self, rows: u64, now_ms: i64) -> f64 {
+        rows as f64 * 1000.0 / (now_ms - self.began_ms).max(1) as f64
     }
 }
 
@@ -119,6 +141,7 @@ impl<'a> QueryLoop<'a> {
             operators,
             pace,
             sink,
+            sink_description: SinkConnector::new(&query.sink, &query.pipeline.schema)?.description(),
             transactions,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),
@@ -223,7 +246,7 @@ impl<'a> QueryLoop<'a> {
     fn push(&mut self, input: usize, raw: RecordBatch) -> Result<()> {
         let kept = raw.clone();
         let decoded = self.inputs.decode(input, raw)?;
-        self.epoch.input_rows += kept.num_rows() as u64;
+        self.epoch.add_input(input, kept.num_rows());
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
@@ -343,13 +366,18 @@ impl<'a> QueryLoop<'a> {
         let now = now_ms();
         let offsets = self.last_offsets().into_iter().zip(self.inputs.positions());
         let sources = self.inputs.descriptions().zip(offsets);
-        let sources: Vec<SourceProgress> = sources
-            .map(|(description, (start_offset, end_offset))| SourceProgress {
+        let epoch = &self.epoch;
+        let source = |(input, (description, (start_offset, end_offset))): (usize, (&str, (Value, Value)))| {
+            let rows = epoch.rows_of_inputs.get(input).copied().unwrap_or(0);
+            SourceProgress {
                 description: description.to_owned(),
                 start_offset,
                 end_offset,
-            })
-            .collect();
+                num_input_rows: rows,
+                input_rows_per_second: epoch.per_second(rows, now),
+            }
+        };
+        let sources: Vec<SourceProgress> = sources.enumerate().map(source).collect();
         let positions = sources.iter().map(|source| SourcePosition {
             description: source.description.clone(),
             offset: source.end_offset.clone(),
@@ -402,7 +430,7 @@ impl<'a> QueryLoop<'a> {
             batch_id: manifest.batch,
             batch_duration: duration,
             num_input_rows: epoch.input_rows,
-            input_rows_per_second: epoch.input_rows as f64 * 1000.0 / duration.max(1) as f64,
+            input_rows_per_second: epoch.per_second(epoch.input_rows, now),
             num_malformed_rows: epoch.malformed_rows,
             num_output_rows: epoch.output_rows,
             latency_ms_p50: self.latencies.quantile(0.5),
@@ -411,6 +439,10 @@ impl<'a> QueryLoop<'a> {
             event_time: self.operators.has_watermark().then(watermark),
             state_operators: state.collect(),
             sources,
+            sink: SinkProgress {
+                description: self.sink_description.clone(),
+                num_output_rows: epoch.output_rows,
+            },
         };
         self.latencies.clear();
         progress

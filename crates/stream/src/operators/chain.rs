@@ -45,11 +45,16 @@ impl Operators {
     /// # Errors
     /// `Invalid` for types that state does not hold.
     pub fn layouts(query: &Query) -> Result<Vec<Arc<Layout>>> {
-        let (mut names, mut layouts) = (TableNames::default(), Vec::new());
-        for step in steps(&query.pipeline.root) {
-            layouts.extend(names.layouts(step)?);
-        }
-        Ok(layouts)
+        Ok(Self::layouts_of_steps(query)?.into_iter().flatten().collect())
+    }
+
+    /// The same, step by step: those before a step before it.
+    ///
+    /// # Errors
+    /// As [`layouts`](Self::layouts).
+    pub fn layouts_of_steps(query: &Query) -> Result<Vec<Vec<Arc<Layout>>>> {
+        let mut names = TableNames::default();
+        steps(&query.pipeline.root).into_iter().map(|step| names.layouts(step)).collect()
     }
 
     /// The table of state that a query with at most one needs.
@@ -75,7 +80,9 @@ impl Operators {
                 "windows of '{}', {} ms each {} ms from {} ms on",
                 function.time_column, function.size_ms, function.slide_ms, function.offset_ms
             )),
-            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Union { .. } => None,
+            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Lookup { .. } | PlanNode::Union { .. } => {
+                None
+            }
         };
         Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
     }
@@ -101,6 +108,14 @@ impl Operators {
     /// `ResourceExhausted` if what is there does not fit.
     pub fn charge(&mut self, memory: &MemoryShare) -> Result<()> {
         self.nodes.iter_mut().try_for_each(|node| node.charge(memory))
+    }
+
+    /// Takes the rows of the query's tables at rest, in their order, before rows of streams come. They grow into this memory.
+    ///
+    /// # Errors
+    /// `Invalid` for values that cannot be computed; `ResourceExhausted` if they do not fit.
+    pub fn set_tables_at_rest(&mut self, tables: &[RecordBatch], memory: &MemoryShare) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(|node| node.set_tables_at_rest(tables, memory))
     }
 
     /// Sets the machine's clock for state functions and idle streams, in milliseconds since 1970. It never goes back.

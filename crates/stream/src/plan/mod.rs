@@ -21,11 +21,13 @@ pub use duration_text::{duration_text, parse_duration_ms};
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
-    Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
+    LookupKind, LookupPlan, Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn,
+    WatermarkPlan, WindowKey,
 };
 pub use planner::{plan, plan_with};
 pub use query::{
-    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
+    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
+    WatermarkDefinition,
 };
 pub use script::Script;
 pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};

@@ -31,6 +31,12 @@ impl OptionMap {
         Ok(Self { owner, options, known: BTreeSet::new() })
     }
 
+    /// The same options of another owner.
+    #[must_use]
+    pub fn owned_by(self, owner: String) -> Self {
+        Self { owner, ..self }
+    }
+
     /// Takes an option, if it is there.
     pub fn take(&mut self, name: &str) -> Option<String> {
         self.known.insert(name.to_owned());

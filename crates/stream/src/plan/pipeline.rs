@@ -61,6 +61,13 @@ pub enum PlanNode {
         /// The join.
         plan: JoinPlan,
     },
+    /// Rows with those of a table at rest.
+    Lookup {
+        /// The step before.
+        input: Box<PlanNode>,
+        /// The join.
+        plan: LookupPlan,
+    },
     /// Rows that a function gives of the rows of each key and the key's state.
     Keyed {
         /// The step before.
@@ -235,6 +242,44 @@ pub struct JoinPlan {
     pub schema: SchemaRef,
 }
 
+/// A join of a stream with a table at rest: each row of the stream meets the table's rows once, and is not kept.
+#[derive(Debug, Clone)]
+pub struct LookupPlan {
+    /// Rows that come out.
+    pub kind: LookupKind,
+    /// Number of the table among the query's.
+    pub table: usize,
+    /// Steps that each row of the table takes when it is read.
+    pub table_stages: Vec<Stage>,
+    /// Keys of the stream's rows.
+    pub keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// Keys of the table's rows after these steps, of the same types.
+    pub table_keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// Types of the keys.
+    pub key_fields: Vec<FieldRef>,
+    /// Condition that has to hold for a pair beside the equal keys.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    /// True if the stream's columns come before the table's.
+    pub is_stream_first: bool,
+    /// Schema of the table's rows after its steps.
+    pub table_schema: SchemaRef,
+    /// Schema of pairs.
+    pub pair_schema: SchemaRef,
+    /// Schema of the rows that come out.
+    pub schema: SchemaRef,
+}
+
+/// Rows of which a join with a table at rest gives pairs or single ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupKind {
+    /// Pairs that match.
+    Inner,
+    /// Those, and rows of the stream without a match.
+    Left,
+    /// Rows of the stream that have a match, once.
+    LeftSemi,
+}
+
 /// A side of a join.
 #[derive(Debug, Clone)]
 pub struct JoinSidePlan {
@@ -289,6 +334,17 @@ impl JoinKind {
     }
 }
 
+impl LookupKind {
+    /// Name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inner => "INNER",
+            Self::Left => "LEFT OUTER",
+            Self::LeftSemi => "LEFT SEMI",
+        }
+    }
+}
+
 impl JoinPlan {
     /// Watermark of a side's state when the join's watermark is `watermark_ms`.
     pub fn state_watermark_ms(&self, side: usize, watermark_ms: i64) -> Option<i64> {
@@ -323,6 +379,7 @@ impl PlanNode {
             | Self::Windows { input, .. }
             | Self::Aggregate { input, .. }
             | Self::Deduplicate { input, .. }
+            | Self::Lookup { input, .. }
             | Self::Keyed { input, .. } => vec![input],
             Self::Join { inputs, .. } => inputs.iter().collect(),
             Self::Union { inputs, .. } => inputs.iter().collect(),

@@ -29,6 +29,7 @@ mod aggregate;
 pub(super) mod distinct;
 mod join;
 mod keyed;
+mod lookup;
 mod rules;
 mod walk;
 
@@ -96,7 +97,7 @@ fn plan_query(
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
     let logical = optimized(&state, &logical).map_err(in_query)?;
     let walk = Walk::new(&state, &relations, schemas, script);
-    let (root, streams) = walk.tree(&logical).map_err(in_query)?;
+    let (root, streams, tables) = walk.tree(&logical).map_err(in_query)?;
     let output_mode = insert.output_mode.unwrap_or(OutputMode::Append);
     rules::check(&root, output_mode).map_err(in_query)?;
     let mut streams = streams.iter().map(|name| (script.streams[name].clone(), Arc::clone(&schemas[name])));
@@ -109,6 +110,7 @@ fn plan_query(
         stream,
         stream_schema,
         further_streams: streams.collect(),
+        tables: tables.iter().map(|name| script.tables[name].clone()).collect(),
         pipeline,
         sink,
         output_mode,
@@ -129,6 +131,10 @@ fn relations(
     for (name, schema) in schemas {
         relations.insert(name.clone(), Relation::of(Base::Stream(name.clone())));
         register(context, name, schema)?;
+    }
+    for (name, table) in &script.tables {
+        relations.insert(name.clone(), Relation::of(Base::Table(name.clone())));
+        register(context, name, &table.schema())?;
     }
     let mut views = BTreeMap::new();
     for view in &script.views {

@@ -1,4 +1,6 @@
-use arrow::datatypes::{DataType, SchemaRef};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::{OptionMap, Pipeline, Settings};
 
@@ -58,6 +60,26 @@ pub struct SinkDefinition {
     pub options: OptionMap,
 }
 
+/// `CREATE TABLE`: rows at rest, which a query reads when it starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<StreamColumn>,
+    /// Its options.
+    pub options: OptionMap,
+}
+
+impl TableDefinition {
+    /// Schema of its rows.
+    pub fn schema(&self) -> SchemaRef {
+        let field =
+            |column: &StreamColumn| Field::new(&column.name, column.data_type.clone(), column.is_nullable);
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
+}
+
 /// Which rows of an aggregation come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
@@ -81,6 +103,8 @@ pub struct Query {
     pub stream_schema: SchemaRef,
     /// Further streams, of a join or a union, with what their rows look like.
     pub further_streams: Vec<(StreamDefinition, SchemaRef)>,
+    /// Tables at rest that streams are joined with, in the order in which operators number them.
+    pub tables: Vec<TableDefinition>,
     /// What is done with them.
     pub pipeline: Pipeline,
     /// Where they go.

@@ -8,7 +8,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::planner::distinct::WITHIN_WATERMARK;
 use super::query::{
-    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkClock, WatermarkDefinition,
+    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
+    WatermarkDefinition,
 };
 use super::state_call::{KeyedTable, take_state_calls};
 use super::window_function::{WindowedTable, take_window_functions};
@@ -30,6 +31,8 @@ const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub struct Script {
     /// Streams by name.
     pub streams: BTreeMap<String, StreamDefinition>,
+    /// Tables at rest by name.
+    pub tables: BTreeMap<String, TableDefinition>,
     /// Sinks by name.
     pub sinks: BTreeMap<String, SinkDefinition>,
     /// Views in the order in which they stand: each may read those before it.
@@ -123,8 +126,14 @@ impl Script {
             Some("STREAM") if is_create => {
                 parser.next_token();
                 let stream = stream(&mut parser)?;
-                refuse_repeat("stream", &stream.name, self.streams.contains_key(&stream.name))?;
+                refuse_repeat("stream", &stream.name, self.is_relation(&stream.name))?;
                 self.streams.insert(stream.name.clone(), stream);
+            }
+            Some("TABLE") if is_create => {
+                parser.next_token();
+                let table = table(&mut parser)?;
+                refuse_repeat("table", &table.name, self.is_relation(&table.name))?;
+                self.tables.insert(table.name.clone(), table);
             }
             Some("SINK") if is_create => {
                 parser.next_token();
@@ -135,9 +144,7 @@ impl Script {
             }
             Some("VIEW" | "TEMPORARY") if is_create => {
                 let view = View::parse(dialect, tokens)?;
-                let is_repeat = self.streams.contains_key(&view.name)
-                    || self.views.iter().any(|other| other.name == view.name);
-                refuse_repeat("view", &view.name, is_repeat)?;
+                refuse_repeat("view", &view.name, self.is_relation(&view.name))?;
                 self.views.push(view);
                 return Ok(());
             }
@@ -151,11 +158,19 @@ impl Script {
                     "line {}, column {}: a statement that begins with '{}' is not one of a stream job",
                     at.line, at.column, first.token
                 );
-                return Err(invalid(text)
-                    .with_hint("CREATE STREAM, CREATE SINK, CREATE VIEW, SET and INSERT INTO are"));
+                return Err(invalid(text).with_hint(
+                    "CREATE STREAM, CREATE TABLE, CREATE SINK, CREATE VIEW, SET and INSERT INTO are",
+                ));
             }
         }
         end(&mut parser)
+    }
+
+    /// True if queries read something by this name.
+    fn is_relation(&self, name: &str) -> bool {
+        self.streams.contains_key(name)
+            || self.tables.contains_key(name)
+            || self.views.iter().any(|view| view.name == name)
     }
 }
 
@@ -269,6 +284,22 @@ fn stream(parser: &mut Parser<'_>) -> Result<StreamDefinition> {
         watermark.clock = watermark_clock(&mut options)?;
     }
     Ok(StreamDefinition { name, columns, watermark, options })
+}
+
+/// `name (column TYPE [NOT NULL], …) WITH (…)`
+fn table(parser: &mut Parser<'_>) -> Result<TableDefinition> {
+    let StreamDefinition { name, columns, watermark, options } = stream(parser)?;
+    let wrong = |text: &str| Err(invalid(format!("table '{name}': {text}")));
+    if columns.is_empty() {
+        return wrong("it names no columns");
+    }
+    if watermark.is_some() {
+        return wrong("a table at rest has no watermark");
+    }
+    if let Some(column) = columns.iter().find(|column| column.metadata.is_some()) {
+        return wrong(&format!("column '{}': there is no metadata", column.name));
+    }
+    Ok(TableDefinition { options: options.owned_by(format!("table '{name}'")), name, columns })
 }
 
 /// `name TYPE [METADATA [FROM 'column']] [NOT NULL]`
@@ -443,7 +474,7 @@ mod tests {
         for (text, expected) in [
             (String::new(), "the job has no query"),
             (with("SELECT 1"), "a statement that begins with 'SELECT'"),
-            (with("CREATE TABLE t (a INT)"), "a statement that begins with 'CREATE'"),
+            (with("CREATE INDEX i ON t (a)"), "a statement that begins with 'CREATE'"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT SOMETIMES"), "EMIT SOMETIMES is not understood"),
             (
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),

@@ -1,9 +1,11 @@
+use std::fs::File;
 use std::io::Write;
 
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::csv::reader::Decoder;
 use arrow::csv::{ReaderBuilder, WriterBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use regex::Regex;
 
 use crate::error::{Result, computing, invalid};
@@ -98,6 +100,26 @@ impl CsvDialect {
         }
     }
 
+    /// A reader of a whole file.
+    ///
+    /// # Errors
+    /// As Arrow's reader.
+    pub fn file_reader(
+        &self,
+        schema: SchemaRef,
+        has_header: bool,
+        file: File,
+    ) -> Result<arrow::csv::Reader<File>, ArrowError> {
+        let null = self.null().map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let builder = self.builder(schema).with_null_regex(null);
+        builder.with_header(has_header).with_header_validation(has_header).build(file)
+    }
+
+    /// Fields that are null.
+    fn null(&self) -> Result<Regex, regex::Error> {
+        Regex::new(&format!("^(?:{})?$", regex::escape(&self.null_value)))
+    }
+
     fn joined(&self, fields: &[String]) -> String {
         fields.join(&char::from(self.separator).to_string())
     }
@@ -157,8 +179,7 @@ impl CsvReader {
     /// `Invalid` for types that CSV does not have.
     pub fn new(owner: &str, schema: SchemaRef, dialect: CsvDialect) -> Result<Self> {
         CsvDialect::check(owner, &schema)?;
-        let null =
-            Regex::new(&format!("^(?:{})?$", regex::escape(&dialect.null_value))).map_err(computing)?;
+        let null = dialect.null().map_err(computing)?;
         Ok(Self { schema, dialect, null })
     }
 

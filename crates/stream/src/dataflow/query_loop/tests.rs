@@ -64,6 +64,11 @@ fn each_row_is_in_one_epoch_and_a_restart_goes_on_where_the_last_ended() {
         assert_eq!(epoch.num_input_rows as i64, next(epoch) - rows);
         let multiples = |end: i64| (end + 2) / 3;
         assert_eq!(epoch.num_output_rows as i64, multiples(next(epoch)) - multiples(rows));
+        assert_eq!(
+            (epoch.sink.description.as_str(), epoch.sink.num_output_rows),
+            ("noop", epoch.num_output_rows)
+        );
+        assert_eq!(epoch.sources[0].num_input_rows, epoch.num_input_rows);
         // The second process claims an epoch of its own.
         batch += u64::from(rows == last);
         assert_eq!(epoch.batch_id, BatchId(batch));

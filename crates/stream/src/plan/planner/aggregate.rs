@@ -54,7 +54,7 @@ pub(super) fn plan(state: &SessionState, built: Built, plan: &Aggregate) -> Resu
     });
     let times = times.collect();
     let plan = AggregatePlan { keys, window_key, calls: calls?, input, schema };
-    Ok(Built { node: PlanNode::Aggregate { input: Box::new(built.node), plan }, times })
+    Ok(Built { node: PlanNode::Aggregate { input: Box::new(built.node), plan }, times, at_rest: None })
 }
 
 fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall> {
