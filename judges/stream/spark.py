@@ -171,7 +171,7 @@ def main():
     numbers = given.case or range(given.cases)
     cases = {str(number): spark_cases.random_case(given.seed, number) for number in numbers}
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
+    with tempfile.TemporaryDirectory(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")) as place:
         folder = pathlib.Path(place)
         expected = answers_of_spark(folder, cases, given.answers)
         for number, made in cases.items():

@@ -282,15 +282,15 @@ def join_of_distinct(chance):
 
 
 def keyed(chance):
-    """State functions, which Spark has in Python."""
+    """State functions, which Spark has in Python, with times in the session's zone."""
     seconds, form = chance.choice([2, 5, 15]), chance.choice(["running_count", "running_count", "running_count for ever", "sessions", "sessions"])
     spark = [{"of": "s", "function": form, "seconds": seconds}]
     if form == "sessions":
         yeoul = f"SELECT k, session_start, session_end, count FROM sessions(TABLE s PARTITION BY k, time => DESCRIPTOR(ts), gap => INTERVAL '{seconds}' SECOND)"
-        return case(chance, form, "append", "s", spark=spark, yeoul=[yeoul])
+        return case(chance, form, "append", "s", zone="UTC", spark=spark, yeoul=[yeoul])
     timeout = f", timeout => INTERVAL '{seconds}' SECOND" if form == "running_count" else ""
     yeoul = f"SELECT k, count, last_time FROM running_count(TABLE s PARTITION BY k, time => DESCRIPTOR(ts){timeout})"
-    return case(chance, form, "update", "s", spark=spark, yeoul=[yeoul + emit("update")])
+    return case(chance, form, "update", "s", zone="UTC", spark=spark, yeoul=[yeoul + emit("update")])
 
 
 KINDS = [aggregation, deduplication, join, collection, groups_of_groups, union, join, groups_of_distinct, without_window, groups_of_join,
