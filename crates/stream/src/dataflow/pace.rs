@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_query_with_a_period_has_one_epoch_in_each_at_its_multiples() {
         let mut pace = Pace::every(100, 1234);
-        let mut epoch = |pace: &mut Pace, from_ms, to_ms| {
+        let epoch = |pace: &mut Pace, from_ms, to_ms| {
             assert_eq!(pace.next(from_ms, true), Next::Plan(None));
             pace.planned(7, from_ms);
             pace.polled(7, true, to_ms);

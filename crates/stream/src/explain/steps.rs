@@ -76,6 +76,10 @@ impl<'a> Steps<'a> {
             let delay = duration_text(watermark.delay_ms);
             step.tell("time", schema.field(watermark.column).name());
             step.tell("delay", delay);
+            let clock = watermark.clock;
+            for (name, ms) in [("idle after", clock.idle_after_ms), ("future limit", clock.future_limit_ms)] {
+                ms.into_iter().for_each(|ms| step.tell(name, duration_text(ms)));
+            }
             step.inputs.push(outline);
             outline = step;
         }
