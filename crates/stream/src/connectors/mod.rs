@@ -1,10 +1,11 @@
 //! Where rows come from and where they go.
 //!
-//! - [`Source`], [`Sink`]: what a query asks of them
+//! - [`Source`], [`Sink`]: what a query asks of them; [`Bell`]: what sources ring when they have rows
 //! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked
 //! - `files`: files of a directory, to read and to write
 //! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
 
+mod bell;
 mod connector;
 mod console;
 mod files;
@@ -17,6 +18,7 @@ mod rate_schedule;
 mod sink;
 mod source;
 
+pub use bell::Bell;
 pub use connector::{SinkConnector, StreamConnector};
 pub use format::{Decoded, Decoder, Malformed};
 pub use memory::MemoryRows;

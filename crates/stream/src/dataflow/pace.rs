@@ -107,7 +107,7 @@ impl Pace {
             }
             Phase::Planned => Next::Poll,
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
-            Phase::Resting if self.due_in_ms(now_ms) == 0 => {
+            Phase::Resting if self.tick_in_ms(now_ms) == 0 => {
                 self.phase = Phase::Unknown;
                 Next::Plan(None)
             }
@@ -131,8 +131,18 @@ impl Pace {
         self.phase == Phase::Reached || (self.phase == Phase::LastReached && wants_empty_batch)
     }
 
-    /// Milliseconds until the watermark may have to move.
-    pub fn due_in_ms(&self, now_ms: i64) -> i64 {
+    /// Milliseconds until there may be something to do that no row brings. What the clock brings to state, a key that has timed
+    /// out, is looked for once in a tick.
+    pub fn due_in_ms(&self, now_ms: i64, wants_empty_batch: bool) -> i64 {
+        let is_awaited = self.has_rows || wants_empty_batch || self.phase == Phase::Resting;
+        match self.tick_in_ms(now_ms) {
+            0 if !is_awaited => self.tick_ms,
+            left_ms => left_ms,
+        }
+    }
+
+    /// Milliseconds until the watermark may move.
+    fn tick_in_ms(&self, now_ms: i64) -> i64 {
         (self.last_tick_ms + self.tick_ms - now_ms).clamp(0, self.tick_ms)
     }
 
@@ -200,7 +210,7 @@ impl Pace {
     }
 
     fn is_tick_due(&self, now_ms: i64, wants_empty_batch: bool) -> bool {
-        (self.has_rows || wants_empty_batch) && self.due_in_ms(now_ms) == 0
+        (self.has_rows || wants_empty_batch) && self.tick_in_ms(now_ms) == 0
     }
 }
 
@@ -255,11 +265,35 @@ mod tests {
     fn the_watermark_moves_each_tick_with_rows() {
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1001);
-        assert_eq!((pace.next(1049, false), pace.due_in_ms(1049)), (Next::Poll, 1));
+        assert_eq!((pace.next(1049, false), pace.due_in_ms(1049, false)), (Next::Poll, 1));
         assert_eq!(pace.next(1050, false), Next::Tick);
         pace.ticked(1050);
         assert_eq!(pace.next(1200, false), Next::Poll, "nothing came");
         assert_eq!(pace.next(1200, true), Next::Tick, "something is over");
+    }
+
+    #[test]
+    fn an_idle_query_waits_for_a_whole_tick_and_for_what_is_left_of_it_with_rows() {
+        let mut pace = caught_up(1000);
+        assert_eq!(pace.due_in_ms(1020, false), 30);
+        for now_ms in [1050, 1051, 1900] {
+            assert_eq!(pace.due_in_ms(now_ms, false), 50, "nothing came: no tick is due");
+            assert_eq!(pace.due_in_ms(now_ms, true), 0, "something is over");
+        }
+        pace.polled(1, false, 1900);
+        assert_eq!((pace.due_in_ms(1900, false), pace.next(1900, false)), (0, Next::Tick));
+        pace.ticked(1901);
+        assert_eq!(
+            (pace.due_in_ms(1911, false), pace.due_in_ms(1911, true)),
+            (40, 40),
+            "not before its tick"
+        );
+        // A source that rests is asked again.
+        let mut resting = Pace::planned_only(50, 1000);
+        resting.next(1000, false);
+        resting.planned(0, 1000);
+        assert_eq!(resting.next(1000, false), Next::Rest);
+        assert_eq!((resting.due_in_ms(1049, false), resting.due_in_ms(1050, false)), (1, 0));
     }
 
     #[test]
