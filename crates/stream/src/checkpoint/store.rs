@@ -3,7 +3,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use yeoul_disk::{Disk, Open, Sequential, make_folders, read_file, replace_file};
+use yeoul_disk::{Disk, Open, Sequential, create_file, make_folders, read_file, replace_file};
 
 use super::wire::{
     Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
@@ -230,35 +230,42 @@ impl CheckpointStore {
         Ok(())
     }
 
-    /// The query's id: that of the file `metadata`, or a new one.
+    /// The query's id: that of the file `metadata`, which is made for a new query.
     ///
     /// # Errors
     /// `Corrupt` if the file cannot be read; as the file system reports.
     pub fn query_id(&self) -> Result<String> {
-        let path = self.folder.join("metadata");
-        match read_file(&*self.disk, &path) {
-            Ok(bytes) => {
-                let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
-                    corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
-                })?;
-                Ok(read.id)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !self.numbers("yeoul/manifests")?.is_empty() || !self.numbers("offsets")?.is_empty() {
-                    // As Spark since 4.2: a new id would give everything out again.
-                    return Err(corrupt(format!(
-                        "'{}' is missing, and the checkpoint is not empty",
-                        path.display()
-                    ))
-                    .with_hint("restore it, or name an empty directory with --checkpoint to begin anew"));
-                }
-                let metadata = SparkMetadata { id: new_id() };
-                let bytes = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
-                self.replace(&path, &bytes)?;
-                Ok(metadata.id)
-            }
-            Err(error) => Err(error.into()),
+        if let Some(id) = self.known_id()? {
+            return Ok(id);
         }
+        let path = self.metadata();
+        if self.numbers("yeoul/manifests")?.is_empty() && self.numbers("offsets")?.is_empty() {
+            let bytes = serde_json::to_vec(&SparkMetadata { id: new_id() }).map_err(io::Error::other)?;
+            create_file(&*self.disk, &path, &beside(&path), |file| file.write_all(&bytes))?;
+        }
+        // Of processes that begin a query at the same time one gives it its id.
+        self.known_id()?.ok_or_else(|| {
+            // As Spark since 4.2: a new id would give everything out again.
+            corrupt(format!("'{}' is missing, and the checkpoint is not empty", path.display()))
+                .with_hint("restore it, or name an empty directory with --checkpoint to begin anew")
+        })
+    }
+
+    /// The id in the file `metadata`, if it is there.
+    fn known_id(&self) -> Result<Option<String>> {
+        let path = self.metadata();
+        let bytes = match read_file(&*self.disk, &path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
+            corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
+        })?;
+        Ok(Some(read.id))
+    }
+
+    fn metadata(&self) -> PathBuf {
+        self.folder.join("metadata")
     }
 
     /// The generation of the newest manifest that can be read: of the process that has the query.
@@ -360,10 +367,7 @@ impl CheckpointStore {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        // A process that takes the query over may write the same file at the same time.
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{:016x}.new", fastrand::u64(..)));
-        replace_file(&*self.disk, path, Path::new(&beside), |file| file.write_all(bytes))?;
+        replace_file(&*self.disk, path, &beside(path), |file| file.write_all(bytes))?;
         Ok(())
     }
 
@@ -469,6 +473,13 @@ impl fmt::Debug for CheckpointStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckpointStore").field("folder", &self.folder).finish_non_exhaustive()
     }
+}
+
+/// A name for what is to take the place of a file. A process that takes the query over may write the same file at the same time.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
+    beside.into()
 }
 
 fn check_same(last: &Manifest, query_id: &str, sources: &[String], state: Option<&str>) -> Result<()> {

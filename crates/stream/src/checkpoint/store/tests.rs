@@ -46,6 +46,29 @@ fn a_query_goes_on_from_its_last_checkpoint() {
 }
 
 #[test]
+fn processes_that_begin_a_query_at_the_same_time_give_it_one_id() {
+    for _ in 0..50 {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, start) = (place.path(), std::sync::Barrier::new(4));
+        let ids: Vec<String> = std::thread::scope(|scope| {
+            let begun: [_; 4] = std::array::from_fn(|_| {
+                scope.spawn(|| {
+                    let store = open(folder);
+                    start.wait();
+                    store.query_id().unwrap()
+                })
+            });
+            begun.map(|begun| begun.join().unwrap()).to_vec()
+        });
+        let stands = open(folder).query_id().unwrap();
+        assert!(ids.iter().all(|id| *id == stands), "{ids:?}, and {stands} stands there");
+        let names: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{names:?}");
+    }
+}
+
+#[test]
 fn an_older_process_is_fenced() {
     let place = tempfile::tempdir().unwrap();
     let mut old = open(place.path());
