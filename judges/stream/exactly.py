@@ -202,7 +202,9 @@ def second_process(folder, query):
     return second
 
 
-def refusals(clients, folder):
+def refusals(clients, folder, query):
+    """What cannot be is refused, and does not disturb the process that has the query."""
+    first_checkpoint(query)
     cases = [
         (job(clients.broker, "SET 'execution.checkpointing.interval' = '900 s';"), "may be open for 900000 ms"),
         (job(clients.broker, more=", 'kafka.acks' = '1'"), "'kafka.acks' is not for queries to set"),
@@ -210,10 +212,18 @@ def refusals(clients, folder):
         (job(clients.broker).replace("'exactly-once'", "'twice'"), "expected at-least-once or exactly-once"),
         (job(clients.broker).replace("'exactly-once'", "'at-least-once'"), "delivered exactly once"),
         (job(clients.broker, more=", 'transactional-id-prefix' = 'other'"), "has 'other-"),
+        (job(clients.broker).replace(f"'{WINDOW_MS} ms'", f"'{WINDOW_MS + 1} ms'"), f"windows of 'ts', {WINDOW_MS + 1} ms"),
+        (job(clients.broker).replace("'subscribe' = 'clicks'", "'subscribe' = 'orders'"), "the query reads"),
+        (job(clients.broker).replace("'startingOffsets'", "'kafka.no.such.setting' = '1', 'startingOffsets'"), "no.such.setting"),
+        (job(clients.broker, more=", 'kafka.no.such.setting' = '1'"), "no.such.setting"),
     ]
     for number, (text, reason) in enumerate(cases):
         code, said = Query(folder, text, f"wrong{number}").ended()
         assert code == 2 and reason in said, (reason, code, said[-2000:])
+    checkpoints = query.said().count('"event":"progress"')
+    time.sleep(1)
+    assert query.process.poll() is None and query.said().count('"event":"progress"') > checkpoints, query.said()[-2000:]
+    assert query.said().count('"event":"started"') == len(SINKS), query.said()[-2000:]
 
 
 def main():
@@ -236,7 +246,8 @@ def main():
                 print(f"the broker was killed and came back: the process {outcome}")
                 query = second_process(folder, query)
                 print("a second process on the checkpoint: the first ended")
-                time.sleep(1)
+                refusals(clients, folder, query)
+                print("what cannot be promised is refused, and the process that runs is not disturbed")
             finally:
                 feed.end()
             try:
@@ -245,8 +256,6 @@ def main():
                 print(query.said()[-3000:], file=sys.stderr)
                 raise
             query.stop()
-            refusals(clients, folder)
-            print("what cannot be promised is refused")
 
 
 if __name__ == "__main__":

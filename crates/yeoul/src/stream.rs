@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use yeoul_base::{ByteSize, Error, ErrorKind, Result};
-use yeoul_stream::dataflow::{QueryEvent, QueryHandle, start};
+use yeoul_stream::dataflow::{QueryEvent, QueryHandle, check_checkpoint, start};
 use yeoul_stream::parse_job;
 use yeoul_stream::state::MemoryShare;
 
@@ -81,6 +81,8 @@ fn run_job(args: &RunArgs) -> Result<ExitCode> {
             MemoryShare::below(limit)?
         }
     };
+    // One that is refused takes no query from a process that runs, not even those of the job that are right.
+    queries.iter().try_for_each(|query| check_checkpoint(query, &args.checkpoint))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before there is anything that a signal would cut off.

@@ -14,7 +14,7 @@ mod store;
 pub mod wire;
 
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
-pub use output::{Base, OutputMarker, OutputPosition, base};
+pub use output::{Base, OutputMarker, OutputPosition, base, check_output};
 pub use resumption::Resumption;
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};
 

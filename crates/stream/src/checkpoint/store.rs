@@ -8,7 +8,7 @@ use yeoul_disk::{Disk, Open, Sequential, create_file, make_folders, read_file, r
 use super::wire::{
     Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
 };
-use super::{Base, OutputMarker, OutputPosition, base};
+use super::{Base, OutputMarker, OutputPosition, base, check_output};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::state::{Layout, Version};
@@ -104,6 +104,24 @@ impl CheckpointStore {
         Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
     }
 
+    /// Checks that a query can go on from here, without taking it over: its shape is that of the newest manifest that can be read.
+    /// False if there is none: nobody has the query.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim), of what is `Invalid`.
+    pub fn check(
+        &self,
+        sources: &[String],
+        state_identity: Option<&str>,
+        transactional_id: Option<&str>,
+    ) -> Result<bool> {
+        let query_id = self.query_id()?;
+        let Some(newest) = self.newest_readable()? else { return Ok(false) };
+        check_output(newest.output.as_ref(), transactional_id)?;
+        check_same(&newest, &query_id, sources, state_identity)?;
+        Ok(true)
+    }
+
     /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
     ///
     /// # Errors
@@ -175,11 +193,7 @@ impl CheckpointStore {
     ) -> Result<Option<Usable>> {
         let covered = last.as_ref().and_then(|(last, _)| last.output.as_ref());
         let Some(output) = output else {
-            if covered.is_some() {
-                return Err(invalid("the checkpoint is of output that is delivered exactly once").with_hint(
-                    "'delivery-guarantee' = 'exactly-once' goes on with it; name another directory with --checkpoint to begin anew",
-                ));
-            }
+            check_output(covered, None)?;
             return Ok(last);
         };
         let marker = match base(covered, &output.transactional_id, output.committed)? {
@@ -273,10 +287,14 @@ impl CheckpointStore {
     /// # Errors
     /// As the file system reports.
     pub fn newest_generation(&self) -> Result<Option<u64>> {
+        Ok(self.newest_readable()?.map(|newest| newest.generation))
+    }
+
+    fn newest_readable(&self) -> Result<Option<Manifest>> {
         for number in self.numbers("yeoul/manifests")?.into_iter().rev() {
-            if let Ok(manifest) = Manifest::decode(&read_file(&*self.disk, &self.manifest(BatchId(number)))?)
-            {
-                return Ok(Some(manifest.generation));
+            let bytes = read_file(&*self.disk, &self.manifest(BatchId(number)))?;
+            if let Ok(manifest) = Manifest::decode(&bytes) {
+                return Ok(Some(manifest));
             }
         }
         Ok(None)

@@ -17,4 +17,4 @@ mod pace;
 mod query_loop;
 
 pub use events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
-pub use handle::{QueryHandle, check, start};
+pub use handle::{QueryHandle, check, check_checkpoint, start};

@@ -82,6 +82,31 @@ fn an_older_process_is_fenced() {
 }
 
 #[test]
+fn a_query_of_another_shape_is_refused_before_it_takes_anything_over() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = open(place.path());
+    let sources = |name: &str| vec![name.to_owned()];
+    assert!(!store.check(&sources("s"), None, None).unwrap(), "nobody has it");
+    let output = || Some(OutputClaim { transactional_id: "a".to_owned(), committed: None });
+    let state_identity = Some("count".to_owned());
+    let claimed = store.claim(Claim { output: output(), state_identity, ..claim("s") }).unwrap().manifest;
+    let other = open(place.path());
+    assert!(other.check(&sources("s"), Some("count"), Some("a")).unwrap());
+    for (refused, expected) in [
+        (other.check(&sources("t"), Some("count"), Some("a")), "the query reads t"),
+        (other.check(&sources("s"), Some("sum"), Some("a")), "the query keeps sum"),
+        (other.check(&sources("s"), None, Some("a")), "the query keeps nothing"),
+        (other.check(&sources("s"), Some("count"), Some("b")), "the query has 'b'"),
+        (other.check(&sources("s"), Some("count"), None), "delivered exactly once"),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(store.mark(&after(&claimed, 5)).unwrap(), Marked::Set, "it goes on undisturbed");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let place = tempfile::tempdir().unwrap();
     let mut store = open(place.path());

@@ -79,6 +79,14 @@ impl KafkaSource {
         Ok(KafkaOffsets(offsets).to_json())
     }
 
+    /// Checks that its topics can be read.
+    ///
+    /// # Errors
+    /// `NotFound` for a topic that is not there; `Invalid` for options that Kafka's client refuses; if brokers do not answer.
+    pub fn check(options: &KafkaSourceOptions) -> Result<()> {
+        partitions(&consumer(options)?, &options.subscription, ANSWER_MAX).map(drop)
+    }
+
     /// Goes on at an offset.
     ///
     /// # Errors
