@@ -26,6 +26,8 @@ use crate::state::VersionKind;
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Wait for rows while a checkpoint is on its way to the disk.
 const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
+/// What part of the time that a transaction may be open a planned epoch is to take.
+const TIMEOUT_PART: i64 = 4;
 /// Shortest wait.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
 
@@ -93,6 +95,12 @@ impl<'a> QueryLoop<'a> {
                 Pace::unbounded(query.settings.tick_ms, rows_max, now_ms())
             }
         });
+        // A planned epoch is one transaction, whose time brokers limit. Rows may become slower.
+        let epoch_ms = transactions.as_ref().map(|transactions| transactions.timeout_ms() / TIMEOUT_PART);
+        let pace = match epoch_ms {
+            Some(epoch_ms) => pace.map(|pace| pace.with_epochs_of(epoch_ms)),
+            None => pace,
+        };
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
         shared.tell(&QueryEvent::Started {

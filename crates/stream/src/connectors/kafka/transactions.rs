@@ -151,6 +151,11 @@ impl Transactions {
         &self.id
     }
 
+    /// Milliseconds for which brokers let one be open.
+    pub fn timeout_ms(&self) -> i64 {
+        i64::try_from(self.timeout.as_millis()).unwrap_or(i64::MAX)
+    }
+
     /// True if one is open.
     pub fn is_open(&self) -> bool {
         self.state.opened_ms.load(Ordering::Acquire) != 0
