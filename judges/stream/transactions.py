@@ -6,6 +6,7 @@ come to the dead-letter topic once.
 - A broker that is away until it aborts the transaction: likewise.
 - A process that stands still while another one takes the query over, for shorter and for longer than a transaction may be open:
   it ends with an error when it wakes, and does not disturb the other one.
+- What is there, a backlog that takes longer than a transaction may be open: it is read in many transactions.
 - Dead letters that would go to other brokers are refused.
 """
 
@@ -26,6 +27,8 @@ from thread import Clients, Query, job, order  # noqa: E402
 TIMEOUT_S = 3
 # The broker looks each second for transactions that are too old.
 STALL_S = TIMEOUT_S + 2.5
+# Records that are there before a query reads them.
+BACKLOG = 200_000
 # Each so many records one is malformed.
 MALFORMED_EACH = 20
 SETTINGS = "SET 'execution.checkpointing.interval' = '100 ms';"
@@ -161,6 +164,34 @@ def overtaken(folder, query, pause):
     return second
 
 
+def backlog(clients, folder):
+    """A query with state and `available now`, of what takes longer than one transaction may."""
+    clients.create("many", "distinct")
+    producer = clients.producer(enable_idempotence=True, queue_buffering_max_messages=BACKLOG)
+    for number in range(BACKLOG):
+        # Each tenth is a repeat.
+        producer.produce("many", json.dumps({"id": number - (number % 10 == 9), "name": f"name {number}"}))
+    producer.flush()
+    at = f"'connector' = 'kafka', 'kafka.bootstrap.servers' = '{clients.broker.address}', 'format' = 'json'"
+    text = f"""CREATE STREAM many (id BIGINT NOT NULL, name STRING) WITH ({at}, 'subscribe' = 'many', 'startingOffsets' = 'earliest');
+CREATE SINK found WITH ({at}, 'topic' = 'distinct', 'delivery-guarantee' = 'exactly-once', 'kafka.transaction.timeout.ms' = '{TIMEOUT_S * 1000}');
+SET 'execution.checkpointing.interval' = '200 ms';
+SET trigger = 'available now';
+INSERT INTO found SELECT DISTINCT ON (id) id, name FROM many;
+"""
+    query = Query(folder, text, "backlog", "backlog")
+    code, said = query.ended()
+    epochs = [event for event in events(query, "progress") if event["numInputRows"]]
+    assert code == 0 and len(events(query, "started")) == 1, said[-3000:]
+    assert len(epochs) > 2 and sum(event["numInputRows"] for event in epochs) == BACKLOG, said[-3000:]
+    slowest = max(event["batchDuration"] for event in epochs)
+    wanted = {n for n in range(BACKLOG) if n % 10 != 9}
+    found = collections.Counter(json.loads(message.value())["id"] for message in clients.read("distinct", lambda found: len(found) >= len(wanted)))
+    assert set(found) == wanted and set(found.values()) == {1}, f"{len(found)} of {len(wanted)}"
+    rows = [event["numInputRows"] for event in epochs]
+    print(f"a backlog of {BACKLOG} records: {len(rows)} transactions of {min(rows)} to {max(rows)} records, {slowest} ms at most")
+
+
 def check(clients, feed):
     numbers = range(feed.sent)
     letters = {f"malformed {n}" for n in numbers if feed.is_malformed(n)}
@@ -201,6 +232,7 @@ def main():
                 feed.end()
                 check(clients, feed)
                 query.stop()
+                backlog(clients, folder)
             finally:
                 feed.end()
                 if query.process.poll() is None:

@@ -18,7 +18,7 @@ mod summary;
 pub mod wire;
 
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
-pub use output::{Base, OutputMarker, OutputPosition, base};
+pub use output::{Base, OutputMarker, OutputPosition, base, check_output};
 pub use reader::{CheckpointReader, StoredCheckpoint};
 pub use resumption::Resumption;
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};

@@ -8,7 +8,7 @@ use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceO
 use super::format::CsvDialect;
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
-    check_dead_letters, check_interval, record_schema,
+    check_dead_letters, check_interval, record_schema, transactional_id,
 };
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
@@ -126,6 +126,21 @@ impl StreamConnector {
                 (options.epoch_files_max < usize::MAX).then_some("maxFilesPerTrigger")
             }
             StreamKind::Rate(_) => None,
+        }
+    }
+
+    /// Checks that the source can be read: what can be known without an offset.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not there; `Invalid` for options that its client refuses; if it does not answer.
+    pub fn check(&self) -> Result<()> {
+        match &self.kind {
+            StreamKind::Kafka(options) => {
+                DeadLetters::check(options)?;
+                KafkaSource::check(options)
+            }
+            StreamKind::Files(options) => FileSource::check(options),
+            StreamKind::Rate(_) => Ok(()),
         }
     }
 
@@ -261,6 +276,20 @@ impl SinkConnector {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that it can be written to: what can be known before it is opened.
+    ///
+    /// # Errors
+    /// `Invalid` for options that its client refuses.
+    pub fn check(&self) -> Result<()> {
+        if let Self::Kafka(options) = self { KafkaSink::check_settings(options) } else { Ok(()) }
+    }
+
+    /// Transactional id of a query, if the sink delivers exactly once.
+    pub fn transactional_id(&self, query_id: &str) -> Option<String> {
+        let Self::Kafka(options) = self else { return None };
+        options.transactional_id_prefix.as_ref().map(|prefix| transactional_id(prefix, query_id))
     }
 
     /// Begins transactions, if it delivers exactly once, and says which is the last that is committed. Older processes are

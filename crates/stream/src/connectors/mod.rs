@@ -1,10 +1,11 @@
 //! Where rows come from and where they go.
 //!
-//! - [`Source`], [`Sink`]: what a query asks of them
+//! - [`Source`], [`Sink`]: what a query asks of them; [`Bell`]: what sources ring when they have rows
 //! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked; [`TableConnector`]: tables at rest
 //! - `files`: files of a directory, to read and to write
 //! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
 
+mod bell;
 mod connector;
 mod console;
 mod files;
@@ -19,6 +20,7 @@ mod sink;
 mod source;
 mod table;
 
+pub use bell::Bell;
 pub use connector::{SinkConnector, StreamConnector};
 pub use format::{Decoded, Decoder, Malformed};
 pub use memory::MemoryRows;

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::events::{Progress, QueryEvent};
-use super::opened::{Opened, connectors};
+use super::opened::{Checked, Opened, connectors};
 use super::query_loop::{Ended, QueryLoop, now_ms};
 use crate::checkpoint::Resumption;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +38,15 @@ pub(super) struct Shared {
 /// As [`start`], of what is `Invalid`.
 pub fn check(query: &Query) -> Result<()> {
     connectors(query).map(drop)
+}
+
+/// Checks a query against its checkpoint below `checkpoint` and, if another process may have it, that its connectors can be used.
+/// Nothing is taken over. [`start`] does the same; who starts several queries knows before the first that the last is right.
+///
+/// # Errors
+/// As [`start`], of what can be known before the query is taken over.
+pub fn check_checkpoint(query: &Query, checkpoint: &Path) -> Result<()> {
+    Checked::new(query, checkpoint)?.check_connectors()
 }
 
 /// Starts a query on a thread of its own, with its checkpoint in a folder of its name below `checkpoint`; `tell` gets its

@@ -19,4 +19,4 @@ mod query_loop;
 mod table_tests;
 
 pub use events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
-pub use handle::{QueryHandle, check, start};
+pub use handle::{QueryHandle, check, check_checkpoint, start};

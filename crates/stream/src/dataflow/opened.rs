@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -50,6 +50,50 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
     Ok((streams, sink))
 }
 
+/// A query whose connectors and checkpoint were checked. Nothing was taken from a process that has it.
+pub(super) struct Checked {
+    streams: Vec<StreamConnector>,
+    sink: SinkConnector,
+    store: CheckpointStore,
+    folder: PathBuf,
+    /// True if another process has the query, or had it.
+    is_known: bool,
+}
+
+impl Checked {
+    /// Checks a query whose checkpoint lies in a folder of its name.
+    ///
+    /// # Errors
+    /// As its parts.
+    pub fn new(query: &Query, checkpoint: &Path) -> Result<Self> {
+        let (streams, sink) = connectors(query)?;
+        let folder = checkpoint.join(&query.name);
+        let unusable = |error: Error| {
+            Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))
+                .with_source(error)
+        };
+        let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
+        let store = store.map_err(unusable)?;
+        let sources: Vec<String> = streams.iter().map(StreamConnector::description).collect();
+        let transactional_id = sink.transactional_id(&store.query_id()?);
+        let state_identity = Operators::state_identity(query);
+        let is_known = store.check(&sources, state_identity.as_deref(), transactional_id.as_deref())?;
+        Ok(Self { streams, sink, store, folder, is_known })
+    }
+
+    /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot.
+    ///
+    /// # Errors
+    /// As a connector.
+    pub fn check_connectors(&self) -> Result<()> {
+        if !self.is_known {
+            return Ok(());
+        }
+        self.streams.iter().try_for_each(StreamConnector::check)?;
+        self.sink.check()
+    }
+}
+
 impl Opened {
     /// Opens a query whose checkpoint lies in a folder of its name: for the first time, or once more after it was `lost` to this
     /// error.
@@ -64,16 +108,13 @@ impl Opened {
         lost: Option<&Error>,
         now_ms: i64,
     ) -> Result<Self> {
-        let (streams, sink) = connectors(query)?;
+        let checked = Checked::new(query, checkpoint)?;
+        if lost.is_none() {
+            checked.check_connectors()?;
+        }
+        let Checked { streams, sink, mut store, folder, .. } = checked;
         let at_rest: Result<Vec<_>> = query.tables.iter().map(TableConnector::new).collect();
         let at_rest = at_rest?;
-        let folder = checkpoint.join(&query.name);
-        let unusable = |error: Error| {
-            Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))
-                .with_source(error)
-        };
-        let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
-        let mut store = store.map_err(unusable)?;
         if !resumption.may_fence(store.newest_generation()?) {
             return Err(taken_over(&query.name));
         }

@@ -26,6 +26,8 @@ use crate::state::VersionKind;
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Wait for rows while a checkpoint is on its way to the disk.
 const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
+/// What part of the time that a transaction may be open a planned epoch is to take.
+const TIMEOUT_PART: i64 = 4;
 /// Shortest wait.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
 
@@ -119,6 +121,12 @@ impl<'a> QueryLoop<'a> {
                 Pace::unbounded(query.settings.tick_ms, rows_max, now_ms())
             }
         });
+        // A planned epoch is one transaction, whose time brokers limit. Rows may become slower.
+        let epoch_ms = transactions.as_ref().map(|transactions| transactions.timeout_ms() / TIMEOUT_PART);
+        let pace = match epoch_ms {
+            Some(epoch_ms) => pace.map(|pace| pace.with_epochs_of(epoch_ms)),
+            None => pace,
+        };
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
         shared.tell(&QueryEvent::Started {
@@ -232,14 +240,22 @@ impl<'a> QueryLoop<'a> {
         self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))
     }
 
-    /// Until the next barrier or tick, and no longer than a stop may wait.
+    /// Until something is due that no row brings, and no longer than a stop may wait.
     fn wait(&self) -> Duration {
         let now = now_ms();
-        let mut due = self.coordinator.due_in_ms(now);
-        if let Some(pace) = &self.pace {
-            due = due.min(pace.due_in_ms(now).max(1));
-        }
-        Duration::from_millis(due.unsigned_abs()).clamp(WAIT_LEAST, WAIT_MAX)
+        let wants_empty_batch = self.operators.wants_empty_batch();
+        let barrier = self.has_news(wants_empty_batch).then(|| self.coordinator.due_in_ms(now));
+        let tick = self.pace.as_ref().map(|pace| pace.due_in_ms(now, wants_empty_batch));
+        let due = barrier.into_iter().chain(tick).min();
+        due.map_or(WAIT_MAX, |ms| Duration::from_millis(ms.unsigned_abs())).clamp(WAIT_LEAST, WAIT_MAX)
+    }
+
+    /// Whether a checkpoint now would differ from the last one.
+    fn has_news(&self, wants_empty_batch: bool) -> bool {
+        self.epoch.input_rows > 0
+            || self.epoch.output_rows > 0
+            || wants_empty_batch
+            || self.inputs.positions() != self.last_offsets()
     }
 
     /// Rows on their whole way.
@@ -297,11 +313,7 @@ impl<'a> QueryLoop<'a> {
             Some(pace) if pace.is_within_plan() => BarrierTime::NotYet,
             _ => BarrierTime::WhenDue,
         };
-        let has_news = barrier == BarrierTime::Now
-            || self.epoch.input_rows > 0
-            || self.epoch.output_rows > 0
-            || wants_empty_batch
-            || self.inputs.positions() != self.last_offsets();
+        let has_news = barrier == BarrierTime::Now || self.has_news(wants_empty_batch);
         self.carry_out(Event::Clock { now_ms, has_news, barrier })
     }
 

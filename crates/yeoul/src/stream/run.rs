@@ -10,7 +10,7 @@ use clap::Args;
 use yeoul_base::{ByteSize, Result};
 use yeoul_net::http::serve_pages;
 use yeoul_net::{Listener, Serving, cannot_bind};
-use yeoul_stream::dataflow::{QueryHandle, start};
+use yeoul_stream::dataflow::{QueryHandle, check_checkpoint, start};
 use yeoul_stream::pages::{QueryFigures, StreamPages};
 use yeoul_stream::state::MemoryShare;
 
@@ -77,6 +77,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             MemoryShare::below(limit)?
         }
     };
+    // One that is refused takes no query from a process that runs, not even those of the job that are right.
+    queries.iter().try_for_each(|query| check_checkpoint(query, &args.checkpoint))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before there is anything that a signal would cut off.

@@ -58,6 +58,17 @@ impl FileSource {
         json!({"logOffset": -1})
     }
 
+    /// Checks that its directory is there.
+    ///
+    /// # Errors
+    /// `Invalid` if not.
+    pub fn check(options: &FileSourceOptions) -> Result<()> {
+        if options.path.is_dir() {
+            return Ok(());
+        }
+        Err(invalid(format!("'{}' is no directory", options.path.display())))
+    }
+
     /// Goes on at an offset, with the log in `folder`.
     ///
     /// # Errors
@@ -66,9 +77,7 @@ impl FileSource {
         let given =
             offset.get("logOffset").and_then(Value::as_i64).and_then(|last| u64::try_from(last + 1).ok());
         let done = given.ok_or_else(|| corrupt(format!("{offset} is no offset of a source of files")))?;
-        if !options.path.is_dir() {
-            return Err(invalid(format!("'{}' is no directory", options.path.display())));
-        }
+        Self::check(&options)?;
         let log = PlanLog::open(folder)?;
         let (mut seen, mut number) = (HashSet::new(), 0);
         while let Some(files) = log.read(number)? {

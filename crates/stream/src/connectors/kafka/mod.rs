@@ -23,4 +23,4 @@ pub use offsets::{KafkaOffsets, StartingOffsets, TopicPartition};
 pub use options::{KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription, check_dead_letters};
 pub use sink::KafkaSink;
 pub use source::KafkaSource;
-pub use transactions::{CommitOutcome, Transactions, check_interval};
+pub use transactions::{CommitOutcome, Transactions, check_interval, transactional_id};

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{
+    BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+};
 
 use super::client::{config, failed};
 use super::transactions::Transactions;
@@ -80,15 +82,23 @@ pub(super) struct Outgoing<'a> {
     pub headers: &'a [(&'a str, &'a str)],
 }
 
+/// Checks that a producer can be made with these settings.
+pub(super) fn check_settings(client: &[(String, String)]) -> Result<()> {
+    let made: Result<BaseProducer, KafkaError> = config(&PRODUCER_DEFAULTS, client, &[]).create();
+    made.map(drop).map_err(wrong_settings)
+}
+
+fn wrong_settings(error: KafkaError) -> Error {
+    failed("cannot make a producer of Kafka with these options", error)
+}
+
 impl Producer {
     /// A producer for the epochs from `open` on.
     pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
         let context = Context::default();
         let deliveries = Arc::clone(&context.0);
         let made = config(&PRODUCER_DEFAULTS, client, &[]).create_with_context(context);
-        let client =
-            made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
-        let client = Arc::new(client);
+        let client = Arc::new(made.map_err(wrong_settings)?);
         Ok(Self { client, transactions: None, deliveries, open, ended: None, acknowledged: None })
     }
 

@@ -2,7 +2,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
-use super::producer::{Outgoing, Producer};
+use super::producer::{Outgoing, Producer, check_settings};
 use super::{KafkaSinkOptions, SinkFormat, Transactions};
 use crate::BatchId;
 use crate::connectors::Sink;
@@ -57,6 +57,14 @@ impl KafkaSink {
             return Err(invalid(format!("{owner}: neither the option nor the column 'topic' is there")));
         }
         Ok(())
+    }
+
+    /// Checks that a producer can be made.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn check_settings(options: &KafkaSinkOptions) -> Result<()> {
+        check_settings(&options.client)
     }
 
     /// Opens the sink for the epochs from `open` on.

@@ -98,6 +98,11 @@ fn timeout_ms(options: &KafkaSinkOptions) -> Result<Option<i64>> {
     set.map(|set| set.1.parse().ok().filter(|ms| *ms > 0).ok_or_else(|| wrong(set))).transpose()
 }
 
+/// The transactional id of a query.
+pub fn transactional_id(prefix: &str, query_id: &str) -> String {
+    format!("{prefix}-{query_id}")
+}
+
 impl Transactions {
     /// Fences older processes of the query, settles what they left open, and then says which transaction is the last that is
     /// committed.
@@ -110,7 +115,7 @@ impl Transactions {
         query_id: &str,
         interval_ms: i64,
     ) -> Result<(Self, Option<OutputMarker>)> {
-        let id = format!("{prefix}-{query_id}");
+        let id = transactional_id(prefix, query_id);
         let control_topic = format!("{id}-control");
         create_control_topic(options, &control_topic)?;
         let timeout_ms = timeout_ms(options)?
@@ -144,6 +149,11 @@ impl Transactions {
     /// Transactional id of the query.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Milliseconds for which brokers let one be open.
+    pub fn timeout_ms(&self) -> i64 {
+        i64::try_from(self.timeout.as_millis()).unwrap_or(i64::MAX)
     }
 
     /// True if one is open.
