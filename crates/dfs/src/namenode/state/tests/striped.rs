@@ -297,7 +297,7 @@ fn a_copy_is_made_on_the_same_rack_if_the_node_elsewhere_hangs_and_moves_later()
     let mut fixture = Fixture::new(4);
     let plain = fixture.write("/plain", 700);
     let of_it = replica(&plain.block, 700, ReplicaState::Finalized);
-    numbers(&plain).iter().for_each(|node| fixture.report(*node, true, true, vec![of_it.clone()]));
+    numbers(&plain).iter().for_each(|node| fixture.report(*node, true, true, vec![of_it]));
     fixture.sync_all();
     assert_eq!(orders(&fixture.pass(5_000, &[0, 1, 2, 3])), [], "all stand on one rack");
     let all: Vec<usize> = (0..5).collect();
@@ -308,7 +308,7 @@ fn a_copy_is_made_on_the_same_rack_if_the_node_elsewhere_hangs_and_moves_later()
     fixture.notice(numbers(&plain)[0], &plain.block, 700, true);
     let same_rack = target_of(&fixture.pass(3_000, &all));
     assert_ne!(same_rack, 4, "it does not wait for the one that hangs");
-    fixture.report(same_rack, true, true, vec![of_it.clone()]);
+    fixture.report(same_rack, true, true, vec![of_it]);
     assert_eq!(orders(&fixture.pass(50_000, &all)), [], "that one is still in doubt");
     assert_eq!(target_of(&fixture.pass(12_000, &all)), 4);
     fixture.report(4, true, true, vec![of_it]);
