@@ -3,6 +3,7 @@ cleaning up when a judge ends."""
 
 import collections.abc
 import contextlib
+import fcntl
 import os
 import pathlib
 import random
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import urllib.request
 
 # By default Python ends at SIGTERM without running `finally` and `with`, and leaves servers behind.
@@ -72,24 +74,44 @@ def wait_until(
             time.sleep(0.1)
 
 
-_given = set()
+# The ports that judges take are below the range from which the kernel takes ports for outgoing connections.
+PORTS = range(12000, 30000)
+PORTS_PER_SHARE = 100
+
+_shares: list[typing.IO] = []
+_ports: list[int] = []
+
+
+def _take_share():
+    """Takes a share of the ports that no other process has: a lock keeps it until this process ends, as a port is bound only some
+    time after it was given, and judges run beside each other."""
+    starts = list(PORTS[::PORTS_PER_SHARE])
+    for start in random.sample(starts, len(starts)):
+        path = pathlib.Path(tempfile.gettempdir()) / f"yeoul-judge-ports-{start}"
+        # One of another user is no less taken.
+        with contextlib.suppress(OSError):
+            lock = open(path, "ab")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.close()
+                raise
+            _shares.append(lock)
+            _ports.extend(range(start, start + PORTS_PER_SHARE))
+            return
+    raise SystemExit(f"error: other judges have all ports from {PORTS.start} to {PORTS.stop}")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections. None is
-    returned twice: the process that it was for may not have bound it yet."""
+    """Ports that nobody listens on. None is returned twice, nor to another judge."""
     found = []
     while len(found) < count:
-        port = random.randint(12000, 30000)
-        if port in _given:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given.add(port)
-        found.append(port)
+        if not _ports:
+            _take_share()
+        port = _ports.pop(0)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
     return found
 
 

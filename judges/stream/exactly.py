@@ -1,6 +1,6 @@
 """Output exactly once, judged from outside: what a consumer of committed records reads is what a batch computation gives.
 
-Four queries run in one process: a filter, a count by windows, a deduplication and an outer join, each into a topic of its own.
+Five queries run in one process: a filter, a count by windows, a deduplication, an outer join and a running count of keys, each into a topic of its own.
 
 - The process is killed with kill -9 again and again while records come.
 - It ends of itself at each named step of a checkpoint and of a commit, and is started again.
@@ -29,7 +29,7 @@ from thread import Clients, Query  # noqa: E402
 from window import EPOCH, iso  # noqa: E402
 
 WINDOW_MS = 500
-SINKS = ["even", "counts", "once", "joined"]
+SINKS = ["even", "counts", "once", "joined", "running"]
 STEPS = ["before-state", "after-state", "before-prepare", "after-prepare", "before-commit", "after-commit", "before-marker", "after-marker"]
 
 
@@ -50,6 +50,8 @@ INSERT INTO once SELECT DISTINCT WITHIN WATERMARK ON (id) id, ad FROM clicks WHE
 INSERT INTO joined SELECT i.id, c.id AS click FROM impressions AS i LEFT JOIN
   (SELECT DISTINCT WITHIN WATERMARK ON (id) id, ad, ts FROM clicks) AS c
   ON i.ad = c.ad AND c.ts BETWEEN i.ts AND i.ts + INTERVAL '{RANGE_MS} ms';
+INSERT INTO running SELECT ad, count AS n
+  FROM running_count(TABLE impressions PARTITION BY ad, time => DESCRIPTOR(ts), timeout => INTERVAL '10' DAY) EMIT UPDATES;
 """
 
 
@@ -132,13 +134,41 @@ def check(clients, feed):
     for sink in ["even", "once"]:
         clients.read(sink, lambda found: len(found) >= len(expected[sink]))
     feed.close()
-    for sink in SINKS:
+    for sink in expected:
         found = rows(sink, clients.read(sink, settled(len(expected[sink]))))
         missing, more = expected[sink] - set(found), set(found) - expected[sink]
         assert not missing and not more, f"{sink}: {len(missing)} are missing: {sorted(missing, key=str)[:5]}; {len(more)} are more: {sorted(more, key=str)[:5]}"
         twice = [row for row, times in found.items() if times > 1]
         assert not twice, f"{sink}: {len(twice)} rows came twice: {sorted(twice, key=str)[:5]}"
-    return ", ".join(f"{len(expected[sink])} rows of '{sink}'" for sink in SINKS)
+    numbers = ", ".join(f"{len(expected[sink])} rows of '{sink}'" for sink in expected)
+    return f"{numbers}, {check_running(clients, feed.sent)} of 'running'"
+
+
+def check_running(clients, count):
+    """A key's count comes out when rows of it came, how many at a time is open: each count is there once at most, and the last is that of all rows."""
+    totals = collections.Counter(impression(n)["ad"] for n in range(count))
+
+    def counts(found):
+        values = [json.loads(message.value()) for message in found]
+        return collections.Counter((v["ad"], v["n"]) for v in values if v["ad"] >= 0)
+
+    def last(counts):
+        # The greatest of a key comes last.
+        return dict(sorted(counts))
+
+    reached = []
+
+    def is_enough(found):
+        if found and last(counts(found)) == totals:
+            reached.append(time.monotonic())
+        return bool(reached) and time.monotonic() - reached[0] > 2
+
+    found = counts(clients.read("running", is_enough))
+    twice = [row for row, times in found.items() if times > 1]
+    assert not twice, f"running: {len(twice)} counts came twice: {sorted(twice)[:5]}"
+    wrong = {ad: (n, totals[ad]) for ad, n in last(found).items() if n != totals[ad]}
+    assert not wrong and set(last(found)) == set(totals), f"running: last counts and those of all rows differ: {list(wrong.items())[:5]}"
+    return len(found)
 
 
 def kills(query, count):
@@ -202,7 +232,9 @@ def second_process(folder, query):
     return second
 
 
-def refusals(clients, folder):
+def refusals(clients, folder, query):
+    """What cannot be is refused, and does not disturb the process that has the query."""
+    first_checkpoint(query)
     cases = [
         (job(clients.broker, "SET 'execution.checkpointing.interval' = '900 s';"), "may be open for 900000 ms"),
         (job(clients.broker, more=", 'kafka.acks' = '1'"), "'kafka.acks' is not for queries to set"),
@@ -210,10 +242,18 @@ def refusals(clients, folder):
         (job(clients.broker).replace("'exactly-once'", "'twice'"), "expected at-least-once or exactly-once"),
         (job(clients.broker).replace("'exactly-once'", "'at-least-once'"), "delivered exactly once"),
         (job(clients.broker, more=", 'transactional-id-prefix' = 'other'"), "has 'other-"),
+        (job(clients.broker).replace(f"'{WINDOW_MS} ms'", f"'{WINDOW_MS + 1} ms'"), f"windows of 'ts', {WINDOW_MS + 1} ms"),
+        (job(clients.broker).replace("'subscribe' = 'clicks'", "'subscribe' = 'orders'"), "the query reads"),
+        (job(clients.broker).replace("'startingOffsets'", "'kafka.no.such.setting' = '1', 'startingOffsets'"), "no.such.setting"),
+        (job(clients.broker, more=", 'kafka.no.such.setting' = '1'"), "no.such.setting"),
     ]
     for number, (text, reason) in enumerate(cases):
         code, said = Query(folder, text, f"wrong{number}").ended()
         assert code == 2 and reason in said, (reason, code, said[-2000:])
+    checkpoints = query.said().count('"event":"progress"')
+    time.sleep(1)
+    assert query.process.poll() is None and query.said().count('"event":"progress"') > checkpoints, query.said()[-2000:]
+    assert query.said().count('"event":"started"') == len(SINKS), query.said()[-2000:]
 
 
 def main():
@@ -236,7 +276,8 @@ def main():
                 print(f"the broker was killed and came back: the process {outcome}")
                 query = second_process(folder, query)
                 print("a second process on the checkpoint: the first ended")
-                time.sleep(1)
+                refusals(clients, folder, query)
+                print("what cannot be promised is refused, and the process that runs is not disturbed")
             finally:
                 feed.end()
             try:
@@ -245,8 +286,6 @@ def main():
                 print(query.said()[-3000:], file=sys.stderr)
                 raise
             query.stop()
-            refusals(clients, folder)
-            print("what cannot be promised is refused")
 
 
 if __name__ == "__main__":

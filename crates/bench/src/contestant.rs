@@ -10,9 +10,8 @@ use futures::StreamExt;
 use yeoul_base::{ByteSize, ErrorKind};
 use yeoul_sql::{Options, Session};
 
-use crate::contest::protocol::{
-    Dialect, Failed, LINE_BYTES_MAX, NullOrder, Open, Opened, Ran, Request, Response, Run,
-};
+use crate::contest::line_process::LINE_BYTES_MAX;
+use crate::contest::protocol::{Dialect, Failed, NullOrder, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
 
 /// DataFusion makes the choices that SQL leaves open as PostgreSQL does.

@@ -59,6 +59,14 @@ impl Error {
     }
 }
 
+impl From<yeoul_base::Error> for Error {
+    fn from(error: yeoul_base::Error) -> Self {
+        let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+        let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+        Self { kind: error.kind(), message, hint: error.hint().map(str::to_owned), source: None }
+    }
+}
+
 impl fmt::Display for Error {
     /// The message and its chain of causes on one line; the hint is for the caller to print on a line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

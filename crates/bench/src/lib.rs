@@ -7,9 +7,11 @@
 //! - [`generate`]: the tables of TPC-H and TPC-DS as Parquet (`yeoul generate`)
 //! - [`tpc`]: our engine and its peers on the queries of TPC-H and TPC-DS (`yeoul bench tpch|tpcds`)
 //! - [`contestant`]: our own engine as a contestant (`yeoul bench-contestant`)
-//! - `contest`: contestants as processes: the protocol, the peers, their memory
 //! - `report`: cases, contestants and measurements as a table, as JSON and as a page
 //! - `compare`: whether an answer equals the oracle's
+//!
+//! With the feature `sql` or `stream`:
+//! - `contest`: contestants as processes: the protocol, the peers, their memory
 //! - [`Error`]: what went wrong and what to do about it
 //!
 //! With the feature `shuffle`:
@@ -19,7 +21,8 @@
 //! - [`dfs`]: the memory of the servers (`yeoul bench dfs`), and a demo act with an erasure-coded file and DataNodes that die
 //!
 //! With the feature `stream`:
-//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`); a windowed count that is killed (`demo`)
+//! - [`stream`]: latency and CPU time from Kafka to Kafka against a bare loop and Spark (`yeoul bench stream`); a windowed count that is
+//!   killed (`demo`)
 //!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
@@ -28,13 +31,13 @@
 pub mod codec;
 #[cfg(feature = "sql")]
 mod compare;
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "sql", feature = "stream"))]
 mod contest;
 #[cfg(feature = "sql")]
 pub mod contestant;
 #[cfg(feature = "dfs")]
 pub mod dfs;
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "sql", feature = "stream"))]
 mod error;
 pub mod findings;
 #[cfg(feature = "sql")]
@@ -50,5 +53,5 @@ pub mod tpc;
 
 #[cfg(feature = "sql")]
 pub use contest::CONTESTANT_VERB;
-#[cfg(feature = "sql")]
+#[cfg(any(feature = "sql", feature = "stream"))]
 pub use error::{Error, Result};

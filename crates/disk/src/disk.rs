@@ -21,6 +21,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Gives a file another name, whose file it replaces. Neither is on the disk before its folder is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives a file another name, which no file may have yet. Neither is on the disk before its folder is synced.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 

@@ -2,7 +2,7 @@
 //!
 //! - [`Disk`], [`DiskFile`]: what is asked of a file system. [`RealDisk`] is the system's; [`FaultyDisk`] fails, hangs, tears
 //!   writes and loses its power when a test says so ([`Fault`], [`Operation`], [`Injection`]).
-//! - [`replace_file`]: a new content for a file, whole even after a power failure; [`place_files`]: the same for files that
+//! - [`replace_file`]: a new content for a file, whole even after a power failure; [`create_file`]: the first one; [`place_files`]: the same for files that
 //!   are complete already;
 //!   [`make_folders`]: folders whose names are on the disk.
 //! - [`FolderLock`]: one process at a time; [`OwnedFolder`]: a folder that goes with its process, however that ends.
@@ -44,6 +44,8 @@ pub use faulty::{Fault, FaultyDisk, Injection, Operation};
 pub use folder_lock::{FolderLock, LockOptions};
 pub use owned_folder::OwnedFolder;
 pub use real_disk::RealDisk;
-pub use replace::{folder_of, make_folders, place_files, remove_unfinished, replace_file, sync_folder_of};
+pub use replace::{
+    create_file, folder_of, make_folders, place_files, remove_unfinished, replace_file, sync_folder_of,
+};
 pub use turns::{Turn, Turns};
 pub use volume::{Health, Volume, VolumeOptions, is_want_of_files};

@@ -42,6 +42,12 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // Of two that give the same name at the same time one fails. File systems that cannot rename so can link.
+        fs::hard_link(from, to)?;
+        fs::remove_file(from)
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }

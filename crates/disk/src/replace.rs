@@ -34,6 +34,30 @@ pub fn replace_file(
     }
 }
 
+/// Gives a file its first content at once, unless there is one of that name: that stays, and the answer is false. Either is
+/// whole, and on the disk with its name. The content is written to `beside`, a name in the same folder.
+///
+/// # Errors
+/// As [`replace_file`].
+pub fn create_file(
+    disk: &dyn Disk,
+    path: &Path,
+    beside: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<bool, Failure> {
+    let placed = write_synced(disk, beside, write).and_then(|_| match disk.rename_new(beside, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        placed => placed.map(|()| true).map_err(Failure::at(path)),
+    });
+    if !matches!(placed, Ok(true)) {
+        remove_unfinished(disk, beside);
+    }
+    let is_new = placed?;
+    // Who was faster may not have synced the name yet.
+    sync_folder_of(disk, path)?;
+    Ok(is_new)
+}
+
 /// Gives files that are complete and synced their names, in this order, and brings the names to the disk: each folder is
 /// synced once, after the last move. A file that had one of the names is replaced.
 ///
@@ -158,6 +182,38 @@ mod tests {
             disk.lose_power(seed);
             let text = fs::read_to_string(place.path().join("file")).unwrap();
             assert!(["the third", texts[1]].contains(&&text[..]), "seed {seed}: {text}");
+        }
+    }
+
+    fn create(disk: &dyn Disk, folder: &Path, text: &str) -> Result<bool, Failure> {
+        let (path, beside) = (folder.join("file"), folder.join("file.new"));
+        create_file(disk, &path, &beside, |file| file.write_all(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_first_content_stays_and_survives_a_power_failure() {
+        for seed in 0..20 {
+            let place = tempfile::tempdir().unwrap();
+            let disk = FaultyDisk::over(Arc::new(RealDisk));
+            for (operation, errno) in [
+                (Operation::Write, Errno::NOSPC),
+                (Operation::Sync, Errno::IO),
+                (Operation::Rename, Errno::IO),
+            ] {
+                let fault = disk.inject(Fault::fails(operation, errno));
+                create(&*disk, place.path(), "the first").unwrap_err();
+                assert_eq!(fault.happened(), 1, "{operation:?}");
+                assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "{operation:?}");
+            }
+            assert!(create(&*disk, place.path(), "the first").unwrap());
+            assert!(!create(&*disk, place.path(), "the second").unwrap());
+            disk.lose_power(seed);
+            assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "the first", "seed {seed}");
+            assert!(!place.path().join("file.new").exists());
+            // A name that another process gave and did not sync is on the disk once this one relies on it.
+            let other = FaultyDisk::over(Arc::new(RealDisk));
+            assert!(!create(&*other, place.path(), "the third").unwrap());
+            assert_eq!(other.count(Operation::SyncFolder), 1);
         }
     }
 

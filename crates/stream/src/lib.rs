@@ -7,6 +7,8 @@
 //! - [`state_function`]: functions of a query's own over the rows and the state of each key
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
+//! - [`explain`]: what a query does, before it is started; [`pages`]: what queries at work show
+//! - [`reference`]: the page of options and settings
 //!
 //! ```
 //! use yeoul_stream::{dataflow, parse_job, state::MemoryShare};
@@ -23,13 +25,17 @@
 //! # Ok::<(), yeoul_base::Error>(())
 //! ```
 
+mod aggregate_function;
 mod batch_id;
 pub mod checkpoint;
 pub mod connectors;
 pub mod dataflow;
 pub mod error;
+pub mod explain;
 pub mod operators;
+pub mod pages;
 pub mod plan;
+pub mod reference;
 pub mod state;
 pub mod state_function;
 

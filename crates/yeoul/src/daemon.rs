@@ -42,8 +42,3 @@ pub fn announce(address: &str) {
     // Nobody may be listening.
     let _ = writeln!(out, "{address}").and_then(|()| out.flush());
 }
-
-/// Reads a port of the command line.
-pub fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("expected a port, a number from 0 to {}", u16::MAX))
-}

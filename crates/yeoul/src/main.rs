@@ -10,8 +10,10 @@ mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
 mod exit;
-#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql", feature = "stream"))]
 mod memory;
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "stream"))]
+mod port;
 #[cfg(feature = "shuffle")]
 mod shuffle;
 #[cfg(feature = "sql")]
@@ -63,6 +65,10 @@ enum Verb {
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
+    #[cfg(feature = "stream")]
+    /// Copy records from a topic to another one for `yeoul bench stream`, until the process ends
+    #[command(name = yeoul_bench::stream::LOOP_VERB, hide = true)]
+    BenchLoop(bench::LoopArgs),
     #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
@@ -96,6 +102,8 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
+        #[cfg(feature = "stream")]
+        Verb::BenchLoop(args) => bench::run_loop(&args),
         #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }

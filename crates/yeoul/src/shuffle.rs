@@ -12,9 +12,10 @@ use yeoul_settings::{Entry, Notice, properties};
 use yeoul_shuffle::settings::{self, apply};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::daemon::{announce, port, run as run_daemon};
+use crate::daemon::{announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::memory::beyond_machine;
+use crate::port::port;
 
 const EXAMPLES: &str = "\
 Examples:

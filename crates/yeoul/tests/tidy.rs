@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 48] = [
+const DECISIONS: [&str; 49] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -55,6 +55,7 @@ const DECISIONS: [&str; 48] = [
     "crates/sql/src/shell/statement.rs",
     "crates/stream/src/checkpoint/coordinator.rs",
     "crates/stream/src/checkpoint/output.rs",
+    "crates/stream/src/checkpoint/resumption.rs",
     "crates/stream/src/connectors/kafka/offsets.rs",
     "crates/stream/src/dataflow/pace.rs",
     "crates/stream/src/operators",
@@ -110,7 +111,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "disk", "memory"]),
-    ("stream", &["base", "disk", "memory", "simulation"]),
+    ("stream", &["base", "disk", "memory", "net", "simulation"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 

@@ -3,20 +3,16 @@
 //! It runs only during its own queries: a virtual machine that compiles and collects garbage after its turn would otherwise
 //! slow down the next contestant.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use yeoul_base::ErrorKind;
 
-use super::protocol::{Failed, LINE_BYTES_MAX, Open, Opened, Ran, Request, Response, Run};
+pub(crate) use super::line_process::Launch;
+use super::line_process::LineProcess;
+use super::protocol::{Failed, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
 
 /// How often memory is read while a contestant works. Needed only if it dies, since a living process's peak can be read
@@ -24,33 +20,11 @@ use crate::error::{Error, Result};
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How long a contestant may take to open its tables: Spark has to start a JVM.
 const OPEN_MAX: Duration = Duration::from_secs(120);
-/// How long a contestant may take to exit after its stdin was closed.
-const LEAVE_MAX: Duration = Duration::from_secs(5);
-/// How much of a dead contestant's stderr goes into the error's text.
-const LAST_WORDS_BYTES: u64 = 600;
-
-/// How to start a contestant.
-#[derive(Debug, Clone)]
-pub(crate) struct Launch {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-    /// Environment variables, in addition to ours.
-    pub environment: Vec<(String, String)>,
-    /// More of them, if it has a memory limit.
-    pub environment_limited: Vec<(String, String)>,
-    /// Where its stderr goes.
-    pub log: PathBuf,
-}
 
 /// A running contestant with open tables.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
-    requests: Option<ChildStdin>,
-    responses: Receiver<io::Result<String>>,
-    log: PathBuf,
+    lines: LineProcess,
     opened: Opened,
     opened_bytes: Option<u64>,
 }
@@ -88,25 +62,8 @@ impl Process {
     /// # Errors
     /// `NotFound` if it cannot start; `Unavailable` with the end of its stderr if it does not open; `Cancelled` by `stop`.
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
-        let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
-        let limited = if open.memory_bytes.is_some() { launch.environment_limited.as_slice() } else { &[] };
-        let mut child = Command::new(&launch.program)
-            .args(&launch.arguments)
-            .envs(launch.environment.iter().chain(limited).map(|(key, value)| (key, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            // A process group of its own: Ctrl-C on the terminal does not reach it, and a JVM is killed with its parent.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| Error::io("start", &launch.program, e))?;
-        let requests = child.stdin.take();
-        let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
         let mut process = Self {
-            child,
-            requests,
-            responses: read_lines(stdout),
-            log: launch.log.clone(),
+            lines: LineProcess::start(launch, open.memory_bytes.is_some())?,
             opened: Opened { version: String::new(), pids: Vec::new(), dialect: DIALECT_UNKNOWN },
             opened_bytes: None,
         };
@@ -114,12 +71,12 @@ impl Process {
             Ok(Response::Opened(opened)) => {
                 process.opened_bytes = yeoul_memory::peak_bytes(&opened.pids);
                 process.opened = opened;
-                process.signal(Signal::STOP);
+                process.lines.signal(Signal::STOP);
                 Ok(process)
             }
             Ok(Response::Failed(failed)) | Err(failed) => {
                 // Its log is deleted with the scratch directory.
-                let words = last_words(&launch.log);
+                let words = process.lines.last_words();
                 let message = format!("the contestant does not open its tables: {}", failed.message);
                 let message = if words.is_empty() { message } else { format!("{message}; {words}") };
                 Err(Error::new(ErrorKind::Unavailable, message))
@@ -156,7 +113,7 @@ impl Process {
             }
             Err(gone) => Ended::Gone(gone),
         };
-        self.signal(Signal::STOP);
+        self.lines.signal(Signal::STOP);
         Ok(Attempt { ended, peak_bytes })
     }
 
@@ -167,36 +124,30 @@ impl Process {
         max: Duration,
         stop: &AtomicBool,
     ) -> Result<(Result<Response, Failed>, Option<u64>)> {
-        let mut line =
-            serde_json::to_string(request).expect("a request has only text keys and finite numbers");
-        line.push('\n');
-        self.signal(Signal::CONT);
+        let line = serde_json::to_string(request).expect("a request has only text keys and finite numbers");
+        self.lines.signal(Signal::CONT);
         let mut peak = None;
-        let sent = match &mut self.requests {
-            Some(requests) => requests.write_all(line.as_bytes()).and_then(|()| requests.flush()),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        if sent.is_err() {
+        if self.lines.send(&line).is_err() {
             return Ok((Err(self.died()), peak));
         }
         let deadline = Instant::now() + max;
         loop {
-            let received = self.responses.recv_timeout(LOOK_EVERY);
+            let received = self.lines.receive(LOOK_EVERY);
             peak = peak.max(yeoul_memory::peak_bytes(&self.opened.pids));
             match received {
-                Ok(Ok(line)) => {
+                Ok(line) => {
                     let response = serde_json::from_str(&line).map_err(|e| {
                         Error::new(ErrorKind::Internal, "the contestant breaks the protocol").with_source(e)
                     })?;
                     return Ok((Ok(response), peak));
                 }
-                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Ok((Err(self.died()), peak)),
+                Err(RecvTimeoutError::Disconnected) => return Ok((Err(self.died()), peak)),
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                    self.kill();
+                    self.lines.kill();
                     return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
-                    self.kill();
+                    self.lines.kill();
                     let message = format!("no answer within {} s", max.as_secs());
                     return Ok((Err(Failed { kind: "timeout".to_owned(), message }), peak));
                 }
@@ -207,57 +158,7 @@ impl Process {
 
     /// Why a contestant ended although it was not asked to exit.
     fn died(&mut self) -> Failed {
-        self.requests = None;
-        let status = self.leave();
-        let words = last_words(&self.log);
-        let status =
-            status.map_or_else(|| "it stopped answering".to_owned(), |status| format!("it died: {status}"));
-        let message = if words.is_empty() { status } else { format!("{status}: {words}") };
-        Failed { kind: "crashed".to_owned(), message }
-    }
-
-    /// Waits for a process that should exit on its own, and kills it if it does not.
-    fn leave(&mut self) -> Option<std::process::ExitStatus> {
-        self.signal(Signal::CONT);
-        let deadline = Instant::now() + LEAVE_MAX;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) => thread::sleep(LOOK_EVERY),
-                Err(_) => break,
-            }
-        }
-        self.kill();
-        None
-    }
-
-    /// Kills the process and its children.
-    fn kill(&mut self) {
-        self.requests = None;
-        self.signal(Signal::KILL);
-        let _ = self.child.wait();
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        signal_group(&mut self.child, signal);
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Closing its stdin asks it to exit; most do within milliseconds.
-        self.requests = None;
-        self.leave();
-    }
-}
-
-/// Signals the process group of a child that leads one, unless it was waited for: its pid may belong to another process by
-/// then.
-pub(super) fn signal_group(leader: &mut Child, signal: Signal) {
-    let alive = matches!(leader.try_wait(), Ok(None));
-    if let Some(group) = i32::try_from(leader.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
-        // Fails only if the whole group has ended already.
-        let _ = kill_process_group(group, signal);
+        Failed { kind: "crashed".to_owned(), message: self.lines.died() }
     }
 }
 
@@ -265,47 +166,13 @@ pub(super) fn signal_group(leader: &mut Child, signal: Signal) {
 const DIALECT_UNKNOWN: super::protocol::Dialect =
     super::protocol::Dialect { nulls: super::protocol::NullOrder::Last, integer_division: false };
 
-/// Reads lines on a separate thread, which ends with the pipe.
-fn read_lines(from: impl Read + Send + 'static) -> Receiver<io::Result<String>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut reader = BufReader::new(from);
-        loop {
-            let mut line = String::new();
-            let read = reader.by_ref().take(LINE_BYTES_MAX as u64).read_line(&mut line);
-            let line = match read {
-                Ok(0) => return,
-                Ok(_) if !line.ends_with('\n') => Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => Ok(line),
-                Err(e) => Err(e),
-            };
-            let last = line.is_err();
-            if sender.send(line).is_err() || last {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// The end of a log, on one line.
-fn last_words(log: &std::path::Path) -> String {
-    let read = || {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        io::Seek::seek(&mut file, io::SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LAST_WORDS_BYTES).read_to_end(&mut bytes)?;
-        io::Result::Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
+    use std::thread;
+
     use tempfile::TempDir;
+
+    use super::*;
 
     const OPENED: &str =
         r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;

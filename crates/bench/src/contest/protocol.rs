@@ -6,9 +6,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line that we read; the longest query text has some 20 kB.
-pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
-
 /// A message from the runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,22 +15,28 @@ use sha2::{Digest, Sha256};
 use yeoul_base::ErrorKind;
 use yeoul_disk::{RealDisk, replace_file};
 
-use super::process::signal_group;
+use super::line_process::signal_group;
 use crate::error::{Error, Result};
 
 /// The environment variable with the Python that creates the environments, if it should not be `python3`.
 const PYTHON_KEY: &str = "YEOUL_PYTHON";
 
+/// Spark, and what its DataFrames become Arrow with.
+pub(crate) const SPARK_PACKAGES: [&str; 2] = ["pyspark==4.3.0", "pyarrow==26.0.1"];
+
 /// How often a running program is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Our scripts, which are written to one directory.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 8] = [
+    ("KeyedCount.java", include_str!("../../peers/KeyedCount.java")),
     ("contestant_loop.py", include_str!("../../peers/contestant_loop.py")),
     ("peer_datafusion.py", include_str!("../../peers/peer_datafusion.py")),
     ("peer_duckdb.py", include_str!("../../peers/peer_duckdb.py")),
     ("peer_spark.py", include_str!("../../peers/peer_spark.py")),
+    ("peer_spark_stream.py", include_str!("../../peers/peer_spark_stream.py")),
     ("queries.py", include_str!("../../peers/queries.py")),
+    ("spark_kafka_pom.xml", include_str!("../../peers/spark_kafka_pom.xml")),
 ];
 
 /// The directory for everything that is fetched or created: `$XDG_CACHE_HOME/yeoul`, or `~/.cache/yeoul`.
@@ -90,14 +96,7 @@ pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBu
 /// # Errors
 /// As the file system reports.
 pub(crate) fn scripts() -> Result<PathBuf> {
-    let mut hash = Sha256::new();
-    for (name, text) in SCRIPTS {
-        hash.update(name);
-        hash.update([0]);
-        hash.update(text);
-        hash.update([0]);
-    }
-    let name: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = short_hash(SCRIPTS.iter().flat_map(|(name, text)| [*name, *text]));
     let directory = cache_directory()?.join("bench").join("scripts").join(name);
     fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, e))?;
     for (name, text) in SCRIPTS {
@@ -110,6 +109,16 @@ pub(crate) fn scripts() -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// A name for texts, which other texts do not have.
+pub(super) fn short_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update(text);
+        hash.update([0]);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Writes a file so that nobody can see half of it.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let temporary = path.with_added_extension(std::process::id().to_string());
@@ -118,7 +127,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Adds a hint to an error, unless it is an interruption.
-fn hint(error: Error, text: &str) -> Error {
+pub(super) fn hint(error: Error, text: &str) -> Error {
     if error.kind() == ErrorKind::Cancelled { error } else { error.with_hint(text) }
 }
 

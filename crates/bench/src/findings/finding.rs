@@ -19,6 +19,8 @@ pub enum Unit {
     Mib,
     /// Millions of records a second.
     MillionsPerSecond,
+    /// Seconds of CPU time for a million records.
+    CpuSecondsPerMillion,
 }
 
 impl Unit {
@@ -29,6 +31,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::Mib => "MiB",
             Self::MillionsPerSecond => "M records/s",
+            Self::CpuSecondsPerMillion => "CPU-s/M",
         }
     }
 
@@ -36,7 +39,8 @@ impl Unit {
     fn digits(self, value: f64) -> String {
         match self {
             Self::MibPerSecond => format!("{value:.0}"),
-            Self::GbPerSecond | Self::Mib | Self::MillionsPerSecond => format!("{value:.1}"),
+            Self::GbPerSecond | Self::Mib | Self::CpuSecondsPerMillion => format!("{value:.1}"),
+            Self::MillionsPerSecond => format!("{value:.2}"),
             Self::Milliseconds => format!("{value:.3}"),
         }
     }

@@ -1,36 +1,47 @@
-//! `yeoul bench stream`: latency of queries from Kafka to Kafka, beside a loop that only consumes and produces, with the same
-//! producer and consumer around each, one after the other.
+//! `yeoul bench stream`: latency and CPU time of queries from Kafka to Kafka, beside a loop that only consumes and produces and beside
+//! Spark, with the same producer and consumer around each, one after the other; and what one core does.
+//!
+//! - `Pipeline`: the queries
+//! - `party`: who runs them: our binary, the loop, Spark (`spark`), as processes
+//! - `case`: one query, one rate, one party: what is fed, read and counted (`cpu_time`)
+//! - [`latency_report`]: all cases as a table and as bars
+//! - [`windowed_count`], [`two_streams`]: steps with state in memory; [`json_count`], [`restart`]: with Kafka
+//! - [`act`]: for `yeoul demo`
 
 pub mod act;
+mod case;
+mod cpu_time;
+pub mod json_count;
+pub mod latency_report;
+mod own_process;
+mod party;
 mod pipelines;
+pub mod restart;
+mod spark;
 pub mod two_streams;
 pub mod windowed_count;
 
+pub use case::{Measured, Outcome};
+pub use party::{LOOP_VERB, Who};
 pub use pipelines::Pipeline;
+pub use spark::SparkFiles;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde_json::Value;
-use yeoul_base::{Error, ErrorKind, Result, quantile};
-use yeoul_stream::connectors::kafka::measure::{ages_ms, bare_loop, create_topics, feed};
-use yeoul_stream::state::MemoryShare;
-use yeoul_stream::{dataflow, parse_job};
+use yeoul_base::Result;
+use yeoul_stream::connectors::kafka::measure::bare_loop;
 
-use crate::findings::{Bar, Finding, Unit};
-use pipelines::Coverage;
+use case::Times;
+use party::{Case, Party};
 
-/// Ages of the records of the first part of a run are not counted: clients connect, and code is warmed.
-const WARM_UP: f64 = 0.1;
-/// How long the last records may take after the producer has ended.
-const LATE_MAX: Duration = Duration::from_secs(30);
-/// What the 99th percentile may be of the bare loop's.
-const P99_RATIO_MAX: f64 = 1.5;
+/// How long a case warms up, as a part of the time that counts, and at least.
+const WARM_UP: f64 = 0.25;
+const WARM_UP_MIN: Duration = Duration::from_secs(5);
 
 /// What to measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// Address of the broker, in which topics are made that stay.
     pub servers: String,
@@ -38,103 +49,105 @@ pub struct Plan {
     pub rates: Vec<u32>,
     /// Queries, a case each.
     pub pipelines: Vec<Pipeline>,
-    /// Time for which records come in a case.
+    /// Time that counts in a case, after some to warm up.
     pub time: Duration,
+    /// What Spark needs, if it is to be measured, too.
+    pub spark: Option<SparkFiles>,
 }
 
-/// Measures every case; `say` gets each finding as soon as it is there.
+/// One party in one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The party.
+    pub who: Who,
+    /// The query.
+    pub pipeline: Pipeline,
+    /// Records a second.
+    pub rate: u32,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+impl Plan {
+    /// All who are measured, in turn.
+    pub fn parties(&self) -> Vec<Who> {
+        let spark = if self.spark.is_some() { Who::SPARK.as_slice() } else { &[] };
+        Who::OURS.iter().chain(spark).copied().collect()
+    }
+
+    fn times(&self) -> Times {
+        Times { warm_up: self.time.mul_f64(WARM_UP).max(WARM_UP_MIN), measured: self.time }
+    }
+}
+
+/// Measures every party in every case, with files in a folder; `say` gets each row as soon as it is there.
 ///
 /// # Errors
-/// `DataLoss` if records are missing; as Kafka says.
-pub fn run(plan: &Plan, checkpoint: &Path, mut say: impl FnMut(&Finding)) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+/// As Kafka says; `Cancelled` by `stop`. What a party does wrong is in its row.
+pub fn run(plan: &Plan, folder: &Path, stop: &AtomicBool, mut say: impl FnMut(&Row)) -> Result<Vec<Row>> {
     let run_id = yeoul_stream::checkpoint::new_id();
-    for rate in &plan.rates {
-        let name = |who: &str, end: &str| format!("yeoul-bench-{}-{rate}-{who}-{end}", &run_id[..8]);
-        let (from, to) = (vec![name("loop", "in")], name("loop", "out"));
-        let peers = measure(plan, *rate, Pipeline::Stateless, (&from, &to), |is_stopped| {
-            bare_loop(&plan.servers, &from[0], &to, is_stopped)
-        })?;
-        for pipeline in &plan.pipelines {
-            let who = pipeline.name();
-            let from: Vec<String> = (0..pipeline.inputs()).map(|n| name(who, &format!("in{n}"))).collect();
-            let to = name(who, "out");
-            let folder = checkpoint.join(format!("{rate}-{who}"));
-            let job = pipeline.job(&plan.servers, &from, &to);
-            let ours =
-                measure(plan, *rate, *pipeline, (&from, &to), |is_stopped| query(&job, &folder, is_stopped))?;
-            let bar = Bar::P99AtMost((P99_RATIO_MAX * quantile(&peers, 0.99) * 1000.0).round() / 1000.0);
-            let [mine, its] =
-                [&ours, &peers].map(|ages| format!("{:.1}/{:.1}", quantile(ages, 0.5), quantile(ages, 0.99)));
-            let name = format!("{who}, {rate} records/s, p50/p99: {mine} ms, the loop {its} ms").into();
-            let peers = peers.clone();
-            let finding =
-                Finding { name, unit: Unit::Milliseconds, bytes: None, ours, peer: "bare loop", peers, bar };
-            say(&finding);
-            findings.push(finding);
+    let mut rows = Vec::new();
+    for rate in plan.rates.iter().copied() {
+        for (number, who) in plan.parties().into_iter().enumerate() {
+            let name = format!("yeoul-bench-{}-{rate}-{number}", &run_id[..8]);
+            let mut turn = Turn { plan, who, rate, name, folder, stop, party: None };
+            for pipeline in turn.pipelines() {
+                let row = Row { who, pipeline, rate, outcome: turn.take(pipeline)? };
+                say(&row);
+                rows.push(row);
+            }
         }
     }
-    Ok(findings)
+    Ok(rows)
 }
 
-/// Ages of the records that come through a pipeline.
-fn measure(
-    plan: &Plan,
+/// A party's turn at a rate.
+struct Turn<'a> {
+    plan: &'a Plan,
+    who: Who,
     rate: u32,
-    pipeline: Pipeline,
-    (from, to): (&[String], &str),
-    work: impl FnOnce(&AtomicBool) -> Result<()> + Send,
-) -> Result<Vec<f64>> {
-    let topics: Vec<&str> = from.iter().map(String::as_str).chain([to]).collect();
-    create_topics(&plan.servers, &topics)?;
-    let each = (rate / pipeline.inputs() as u32).max(1);
-    let expected = pipeline.expected((plan.time.as_secs_f64() * f64::from(each)) as u64);
-    let (is_stopped, is_late) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mut coverage = Coverage::new(pipeline);
-    let ages = thread::scope(|scope| {
-        let work = scope.spawn(|| work(&is_stopped));
-        let is_last = |value: &Value| {
-            coverage.add(value);
-            coverage.records >= expected
-        };
-        let ages = scope.spawn(|| ages_ms(&plan.servers, to, is_last, &is_late));
-        let feeders: Vec<_> =
-            from.iter().map(|topic| scope.spawn(|| feed(&plan.servers, topic, each, plan.time))).collect();
-        let broke = |_| Error::new(ErrorKind::Internal, "a measuring thread broke");
-        let fed: Result<Vec<u64>> = feeders.into_iter().map(|feeder| feeder.join().map_err(broke)?).collect();
-        let deadline = std::time::Instant::now() + LATE_MAX;
-        while fed.is_ok()
-            && !ages.is_finished()
-            && !work.is_finished()
-            && std::time::Instant::now() < deadline
-        {
-            thread::sleep(Duration::from_millis(10));
-        }
-        is_late.store(true, Ordering::Relaxed);
-        is_stopped.store(true, Ordering::Relaxed);
-        work.join().map_err(broke)??;
-        fed?;
-        ages.join().map_err(broke)?
-    })?;
-    if coverage.records < expected {
-        let text = format!(
-            "{} of {expected} records came through {} within {} s",
-            coverage.records,
-            pipeline.name(),
-            LATE_MAX.as_secs()
-        );
-        return Err(Error::new(ErrorKind::DataLoss, text));
-    }
-    Ok(ages[(ages.len() as f64 * WARM_UP) as usize..].to_vec())
+    /// What its topics and files begin with.
+    name: String,
+    folder: &'a Path,
+    stop: &'a AtomicBool,
+    party: Option<Box<dyn Party>>,
 }
 
-/// Ours, until it is told to stop.
-fn query(job: &str, checkpoint: &Path, is_stopped: &AtomicBool) -> Result<()> {
-    let query = parse_job(job)?.pop().expect("the job has one query");
-    let handle = dataflow::start(query, checkpoint, MemoryShare::default(), |_| {})?;
-    while handle.is_active() && !is_stopped.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(10));
+impl Turn<'_> {
+    /// Every pipeline is compared with one run of the loop.
+    fn pipelines(&self) -> Vec<Pipeline> {
+        if self.who == Who::BareLoop { vec![Pipeline::Stateless] } else { self.plan.pipelines.clone() }
     }
-    handle.stop();
-    handle.wait()
+
+    /// One case, by the party that is there, or that is opened for it.
+    fn take(&mut self, pipeline: Pipeline) -> Result<Outcome> {
+        if let Some(words) = self.who.lacks(pipeline) {
+            return Ok(Outcome::Failed(words.to_owned()));
+        }
+        let name = format!("{}-{}", self.name, pipeline.name());
+        let opened = match self.party.take().filter(|party| party.is_usable()) {
+            Some(party) => Ok(party),
+            None => self.who.open(self.rate, &self.folder.join(&name), self.plan.spark.as_ref()),
+        };
+        let party = match opened {
+            Ok(opened) => self.party.insert(opened),
+            Err(error) => return Ok(Outcome::Failed(party::text_of(&error))),
+        };
+        let case = Case {
+            servers: self.plan.servers.clone(),
+            pipeline,
+            rate: self.rate,
+            from: (0..pipeline.inputs()).map(|topic| format!("{name}-in{topic}")).collect(),
+            to: format!("{name}-out"),
+        };
+        case::measure(&case, &self.plan.times(), party.as_mut(), self.stop)
+    }
+}
+
+/// The bare loop, until the process ends.
+///
+/// # Errors
+/// As Kafka says.
+pub fn run_loop(servers: &str, from: &str, to: &str) -> Result<()> {
+    bare_loop(servers, from, to, &AtomicBool::new(false))
 }

@@ -20,49 +20,53 @@ const RECORDS_PER_SECOND: i64 = 100_000;
 const STATE_KEYS: i64 = 50_000;
 /// Batches of each stream between two ends of batches, as ticks bring them.
 const BATCHES_TO_TICK: i64 = 4;
-/// Measurements.
-const ROUNDS: usize = 5;
 /// Millions of records a second on one core: as much as Kafka gives a process in JSON.
 const RATE_MIN: f64 = 0.2;
 
-/// Deduplicates records of which each fifth is a repeat, within the watermark.
+/// Deduplicates records of which each fifth is a repeat, within the watermark, so many times.
 ///
 /// # Errors
 /// `DataLoss` if another number of rows comes out.
-pub fn measure_deduplication() -> Result<Finding> {
+pub fn measure_deduplication(rounds: usize) -> Result<Finding> {
     let query = "SELECT DISTINCT WITHIN WATERMARK ON (value) value FROM a";
     let batches = batches(RECORDS, |record| record - i64::from(record % 5 == 4))?;
     let expected = batches.len() as i64 * BATCH_RECORDS * 4 / 5;
-    measure("deduplication within the watermark, 20 % repeats", query, &[&batches], expected)
+    measure("deduplication within the watermark, 20 % repeats", query, &[&batches], expected, rounds)
 }
 
 /// Joins two streams of the same keys within five seconds, each record with one of the other.
 ///
 /// # Errors
 /// As [`measure_deduplication`].
-pub fn measure_join() -> Result<Finding> {
+pub fn measure_join(rounds: usize) -> Result<Finding> {
     let query = "SELECT a.value, b.timestamp AS other FROM a JOIN b ON a.value = b.value \
                  AND b.timestamp BETWEEN a.timestamp AND a.timestamp + INTERVAL '5' SECOND";
     let batches = batches(RECORDS / 2, |record| record)?;
     let expected = batches.len() as i64 * BATCH_RECORDS;
-    measure("join of two streams within 5 s", query, &[&batches, &batches], expected)
+    measure("join of two streams within 5 s", query, &[&batches, &batches], expected, rounds)
 }
 
 /// Counts records of fifty thousand keys by a state function with a timeout.
 ///
 /// # Errors
 /// As [`measure_deduplication`].
-pub fn measure_keyed_state() -> Result<Finding> {
+pub fn measure_keyed_state(rounds: usize) -> Result<Finding> {
     let query = "SELECT value, count FROM running_count(TABLE a PARTITION BY value, time => DESCRIPTOR(timestamp), \
                  timeout => INTERVAL '30' SECOND) EMIT UPDATES";
     let batches = batches(RECORDS, |record| record % STATE_KEYS)?;
     let expected = batches.len() as i64 * BATCH_RECORDS;
-    measure("running count of 50,000 keys with timeouts", query, &[&batches], expected)
+    measure("running count of 50,000 keys with timeouts", query, &[&batches], expected, rounds)
 }
 
-fn measure(what: &str, select: &str, streams: &[&[RecordBatch]], expected: i64) -> Result<Finding> {
+fn measure(
+    what: &str,
+    select: &str,
+    streams: &[&[RecordBatch]],
+    expected: i64,
+    rounds: usize,
+) -> Result<Finding> {
     let mut ours = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let mut operators = Operators::of_new_query(&query(select)?, &MemoryShare::default())?;
         let started = Instant::now();
         let (mut out, mut records) = (0_i64, 0_usize);

@@ -20,19 +20,17 @@ const RECORDS_PER_SECOND: i64 = 100_000;
 const KEYS: i64 = 1000;
 /// Batches between two ends of batches, as ticks bring them.
 const BATCHES_TO_TICK: i64 = 16;
-/// Measurements.
-const ROUNDS: usize = 5;
 /// Millions of records a second on one core.
 const RATE_MIN: f64 = 5.0;
 
-/// Counts records by windows of a minute and a thousand keys, and gives out each count that changed.
+/// Counts records by windows of a minute and a thousand keys, and gives out each count that changed; so many times.
 ///
 /// # Errors
 /// `DataLoss` if a count is wrong.
-pub fn measure() -> Result<Finding> {
+pub fn measure(rounds: usize) -> Result<Finding> {
     let batches = batches()?;
     let mut ours = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let mut operators = Operators::of_new_query(&query()?, &MemoryShare::default())?;
         operators.set_gathering(true);
         let started = Instant::now();

@@ -27,6 +27,7 @@ pub struct Datanodes {
     storages: Vec<Storage>,
     by_uuid: HashMap<String, DatanodeHandle>,
     by_storage: HashMap<String, StorageHandle>,
+    has_racks: bool,
 }
 
 /// A DataNode.
@@ -132,6 +133,16 @@ impl Datanodes {
         self.nodes.iter()
     }
 
+    /// True if DataNodes have stood on more than one rack.
+    pub fn has_racks(&self) -> bool {
+        self.has_racks
+    }
+
+    /// The handles of all storages.
+    pub fn storages(&self) -> impl Iterator<Item = StorageHandle> {
+        self.storages.iter().map(|storage| storage.handle)
+    }
+
     /// True for a DataNode that has been heard of lately enough to be named to clients.
     pub fn is_live(&self, handle: DatanodeHandle, steady_ms: u64, silent_ms_max: u64) -> bool {
         steady_ms.saturating_sub(self.node(handle).heard_ms) <= silent_ms_max
@@ -174,6 +185,7 @@ impl Datanodes {
             None => DatanodeHandle(self.nodes.len() as u32),
         };
         let rack = if request.rack.is_empty() { DEFAULT_RACK } else { &request.rack };
+        self.has_racks |= self.nodes.iter().any(|other| other.rack != rack);
         let node = Datanode {
             handle,
             uuid: request.uuid.clone(),

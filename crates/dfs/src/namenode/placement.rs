@@ -1,5 +1,7 @@
 //! Which DataNodes a new block goes to.
 
+use std::collections::BTreeSet;
+
 use crate::ids::{DatanodeHandle, StorageHandle};
 
 /// A storage that may take a block. A DataNode has at most one candidate.
@@ -28,7 +30,7 @@ pub fn choose(
     random: &mut fastrand::Rng,
 ) -> Vec<StorageHandle> {
     let mut chosen: Vec<Candidate<'_>> = Vec::with_capacity(count);
-    let racks: std::collections::BTreeSet<&str> = candidates.iter().map(|candidate| candidate.rack).collect();
+    let racks: BTreeSet<&str> = candidates.iter().map(|candidate| candidate.rack).collect();
     // HDFS's rule: no rack gets more than its share plus one.
     let per_rack_max = if racks.len() > 1 { count.saturating_sub(1) / racks.len() + 2 } else { count };
     while chosen.len() < count {
@@ -48,6 +50,31 @@ pub fn choose(
         chosen.push(next);
     }
     chosen.into_iter().map(|candidate| candidate.storage).collect()
+}
+
+/// Chooses a storage for one more copy of a block that has copies on these racks: on another one if it has only one, and to a
+/// DataNode that is not in doubt. A missing copy goes to the same rack rather than to a DataNode in doubt; a move of one, for the
+/// sake of racks alone, waits.
+pub fn choose_copy(
+    candidates: &[Candidate<'_>],
+    racks: &BTreeSet<&str>,
+    is_move: bool,
+    is_in_doubt: impl Fn(DatanodeHandle) -> bool,
+    random: &mut fastrand::Rng,
+) -> Option<StorageHandle> {
+    let is_elsewhere = |candidate: &Candidate<'_>| racks.len() != 1 || !racks.contains(candidate.rack);
+    let is_trusted = |candidate: &Candidate<'_>| !is_in_doubt(candidate.datanode);
+    let from = |is_wanted: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<&Candidate<'_>> {
+        candidates.iter().filter(|candidate| is_wanted(candidate)).collect()
+    };
+    let mut chosen = draw(&from(&|candidate| is_elsewhere(candidate) && is_trusted(candidate)), random);
+    if !is_move {
+        chosen = chosen
+            .or_else(|| draw(&from(&is_trusted), random))
+            .or_else(|| draw(&from(&is_elsewhere), random))
+            .or_else(|| draw(&from(&|_| true), random));
+    }
+    chosen.map(|candidate| candidate.storage)
 }
 
 /// Chooses a storage for each of `count` units of a block group, where `taken` DataNodes have units already (one that has
@@ -90,8 +117,6 @@ fn draw<'a>(from: &[&Candidate<'a>], random: &mut fastrand::Rng) -> Option<Candi
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn candidate(
@@ -163,6 +188,31 @@ mod tests {
         }
         // The emptier one is drawn in five of nine pairs.
         assert!(firsts[0] > 450 && firsts[1] > 100 && firsts[2] > 100, "{firsts:?}");
+    }
+
+    #[test]
+    fn a_copy_goes_to_another_rack_and_rather_to_the_same_one_than_to_a_node_in_doubt() {
+        let all = two_racks();
+        let chosen = |from: &[Candidate<'static>], racks: &[&str], is_move, doubted: &[u32]| {
+            let racks = racks.iter().copied().collect();
+            let is_in_doubt = |node: DatanodeHandle| doubted.contains(&node.0);
+            let choose = |seed| {
+                let mut random = fastrand::Rng::with_seed(seed);
+                choose_copy(from, &racks, is_move, is_in_doubt, &mut random).map(|storage| storage.0)
+            };
+            (0..100).map(choose).collect::<BTreeSet<_>>()
+        };
+        let of = |numbers: &[u32]| numbers.iter().copied().map(Some).collect::<BTreeSet<_>>();
+        for is_move in [false, true] {
+            assert_eq!(chosen(&all[1..], &["/a"], is_move, &[]), of(&[3, 4]));
+            assert_eq!(chosen(&all[1..], &["/a"], is_move, &[3]), of(&[4]));
+        }
+        // Nobody on the other rack can be relied on, or nobody at all.
+        assert_eq!(chosen(&all[1..], &["/a"], false, &[3, 4]), of(&[1, 2]));
+        assert_eq!(chosen(&all[1..], &["/a"], false, &[1, 2, 3, 4]), of(&[3, 4]));
+        assert_eq!(chosen(&all[1..3], &["/a"], false, &[1, 2]), of(&[1, 2]), "there is no other rack");
+        assert_eq!(chosen(&all[1..], &["/a"], true, &[3, 4]), BTreeSet::from([None]));
+        assert_eq!(chosen(&all[1..], &["/a", "/b"], false, &[3, 4]), of(&[1, 2]), "two racks have copies");
     }
 
     #[test]

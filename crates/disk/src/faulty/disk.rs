@@ -101,6 +101,13 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.meet(Operation::Rename, from)?;
+        self.inner.rename_new(from, to)?;
+        self.faults.lock().unsynced.renamed(from, to, None);
+        Ok(())
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.meet(Operation::Remove, path)?;
         let content = content(&*self.inner, path);

@@ -7,8 +7,8 @@ use crate::BatchId;
 /// then the marker; then the sources may forget.
 ///
 /// Output in a transaction takes two steps more before the marker: the manifest is prepared, durably, and then the transaction is
-/// committed. A commit whose outcome is not known is neither aborted nor repeated by a later step: the process gives up, and
-/// the next one asks Kafka ([`base`](super::base)). No transaction begins before the one before it is complete.
+/// committed. A commit whose outcome is not known is neither aborted nor repeated by a later step: it gives up, and
+/// whoever goes on asks Kafka ([`base`](super::base)). No transaction begins before the one before it is complete.
 #[derive(Debug)]
 pub struct Coordinator {
     interval_ms: i64,
@@ -101,7 +101,7 @@ pub enum Command {
     Prepare(BatchId),
     /// Commit the transaction of the epoch, with its name in it.
     Commit(BatchId),
-    /// Stop at once, and neither commit nor abort: the next process asks Kafka what became of the transaction.
+    /// Stop at once, and neither commit nor abort: whoever goes on asks Kafka what became of the transaction.
     GiveUp(BatchId),
     /// Set the marker of the epoch.
     Mark(BatchId),

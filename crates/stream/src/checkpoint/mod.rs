@@ -3,17 +3,27 @@
 //! - [`wire`]: manifests, and Spark's logs beside them
 //! - [`Coordinator`]: when a checkpoint begins and when it is complete; it decides and does no I/O
 //! - [`base`]: from which checkpoint a query goes on whose output is delivered exactly once
+//! - [`Resumption`]: whether it goes on in the same process once its transaction is lost
 //! - [`CheckpointStore`]: manifests in a folder, each created only if it is absent; [`CommitMarker`]: the place where a
 //!   checkpoint becomes true
+//! - [`CheckpointReader`]: the checkpoint of a query that others have, to look at; [`CheckpointSummary`]: it in short
 
 mod coordinator;
 mod output;
+mod reader;
+mod resumption;
 mod store;
+mod stored_table;
+mod summary;
 pub mod wire;
 
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
-pub use output::{Base, OutputMarker, OutputPosition, base};
+pub use output::{Base, OutputMarker, OutputPosition, base, check_output};
+pub use reader::{CheckpointReader, StoredCheckpoint};
+pub use resumption::Resumption;
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};
+pub use stored_table::StoredTable;
+pub use summary::{CheckpointSummary, TableSummary};
 
 #[cfg(test)]
 mod output_fault_tests;

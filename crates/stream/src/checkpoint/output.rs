@@ -34,6 +34,27 @@ pub enum Base {
     Prepared(OutputMarker),
 }
 
+/// Checks that output with this transactional id, or none, can go on from what a checkpoint covers.
+///
+/// # Errors
+/// `Invalid` if the query had another transactional id, or has none any more.
+pub fn check_output(covered: Option<&OutputPosition>, transactional_id: Option<&str>) -> Result<()> {
+    let Some(covered) = covered else { return Ok(()) };
+    let Some(transactional_id) = transactional_id else {
+        return Err(invalid("the checkpoint is of output that is delivered exactly once").with_hint(
+            "'delivery-guarantee' = 'exactly-once' goes on with it; name another directory with --checkpoint to begin anew",
+        ));
+    };
+    if covered.transactional_id == transactional_id {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "the checkpoint is of output with the transactional id '{}', the query has '{transactional_id}'",
+        covered.transactional_id
+    ))
+    .with_hint("another id would not fence an older process: give 'transactional-id-prefix' its old value"))
+}
+
 /// Decides from where a query goes on, given what its last usable checkpoint covers and which transaction Kafka has as the last.
 /// It is asked after older processes are fenced and their transactions settled, so that the last stays the last.
 ///
@@ -48,15 +69,7 @@ pub fn base(
     transactional_id: &str,
     committed: Option<OutputMarker>,
 ) -> Result<Base> {
-    if let Some(covered) = covered.filter(|covered| covered.transactional_id != transactional_id) {
-        return Err(invalid(format!(
-            "the checkpoint is of output with the transactional id '{}', the query has '{transactional_id}'",
-            covered.transactional_id
-        ))
-        .with_hint(
-            "another id would not fence an older process: give 'transactional-id-prefix' its old value",
-        ));
-    }
+    check_output(covered, Some(transactional_id))?;
     // Each commit is of a later epoch than the one before: who commits has claimed an epoch after all that were there.
     match (covered.and_then(|covered| covered.last), committed) {
         (None, None) => Ok(Base::LastCheckpoint),
@@ -95,5 +108,10 @@ mod tests {
         }
         let other = OutputPosition { transactional_id: "b".into(), last: None };
         assert!(base(Some(other), None).unwrap_err().to_string().contains("transactional id 'b'"));
+        let none = check_output(Some(&covers(last)), None).unwrap_err().to_string();
+        assert!(none.contains("delivered exactly once"), "{none}");
+        check_output(Some(&covers(last)), Some("a")).unwrap();
+        check_output(None, Some("b")).unwrap();
+        check_output(None, None).unwrap();
     }
 }

@@ -1,13 +1,16 @@
 //! Goal: what is committed is what a batch computation gives, each row once and in order, and no completed checkpoint is lost,
-//! whatever dies when. Method: the deciders ([`Coordinator`], [`base`]) between models of a source, of Kafka's transactions with
+//! whatever dies when. Method: the deciders ([`Coordinator`], [`base`], [`Resumption`]) between models of a source, of Kafka's transactions with
 //! their fencing and their control topic, and of a folder of manifests; processes die at any step, overtake each other in the
-//! midst of a claim, hear nothing of a commit, and stand still until their transaction is aborted.
+//! midst of a claim, hear nothing of a commit, stand still until their transaction is aborted, and go on by themselves.
 
 use std::collections::BTreeMap;
 
 use yeoul_simulation::{Random, Tally, Worlds, events};
 
-use super::{BarrierTime, Base, Command, Coordinator, Event as Happened, OutputMarker, OutputPosition, base};
+use super::{
+    BarrierTime, Base, Command, Coordinator, Event as Happened, OutputMarker, OutputPosition, Resumption,
+    base,
+};
 use crate::BatchId;
 
 events! {
@@ -20,12 +23,16 @@ events! {
         KilledBeforeMarker,
         /// A process dies before it has claimed the query.
         KilledInClaim,
+        /// A process loses the query while it is about to go on after its transaction was lost.
+        OvertakenInPause,
         /// A process is started while another one lives.
         Overtaken,
         /// A commit never reaches Kafka, and nobody can know.
         CommitLost,
         /// A commit is decided, and nobody hears of it.
         AnswerLost,
+        /// For a while no commit gets an answer.
+        Silent,
         /// A process stands still, in the midst of a claim, too.
         StoodStill,
         /// A transaction is open for too long: it is aborted, and its producer fenced.
@@ -40,6 +47,10 @@ events! {
         Adopted,
         /// A process goes on from the last checkpoint.
         WentOn,
+        /// A process goes on after its transaction was lost.
+        Resumed,
+        /// A process lost its transaction once too often without a checkpoint between.
+        GaveUp,
         /// A process was told by Kafka that it is fenced.
         FencedByKafka,
         /// A process found its marker taken.
@@ -54,6 +65,10 @@ events! {
 }
 
 const ID: &str = "yeoul-query";
+/// Times that a process dies, is overtaken, or loses its transaction, in all worlds.
+const CRASHES_MIN: u64 = 100_000;
+/// Times in a row that a process goes on after it lost its transaction.
+const LOSSES_MAX: u32 = 5;
 /// Rows that one world has.
 const ROWS: u64 = 400;
 
@@ -65,6 +80,8 @@ type Row = (u64, u64);
 struct Kafka {
     producer_epoch: u64,
     open: Option<Transaction>,
+    /// The producer whose transaction was aborted because of its age.
+    expired: Option<u64>,
     committed: Vec<Row>,
     control: Option<OutputMarker>,
 }
@@ -94,6 +111,7 @@ struct Outside {
     kafka: Kafka,
     manifests: BTreeMap<u64, Saved>,
     prepared: BTreeMap<(u64, u64), Saved>,
+    silent_until_ms: i64,
     /// Position of the last checkpoint that somebody was told is complete.
     completed: u64,
 }
@@ -101,6 +119,11 @@ struct Outside {
 /// One life of a process.
 struct Life {
     stage: Stage,
+    resumption: Resumption,
+    /// That of its last claim.
+    generation: Option<u64>,
+    /// Times that it lost its transaction since it completed a checkpoint.
+    losses: u32,
     is_alive: bool,
     is_stopping: bool,
     stands_still_until_ms: i64,
@@ -129,6 +152,9 @@ struct Run {
     in_flight: Option<Saved>,
     todo: Option<Command>,
     is_stored: bool,
+    has_completed: bool,
+    /// Whether its transaction is lost in a way that a new producer mends.
+    has_lost_transaction: bool,
 }
 
 impl Kafka {
@@ -169,6 +195,7 @@ impl Outside {
             kafka: Kafka::default(),
             manifests: BTreeMap::new(),
             prepared: BTreeMap::new(),
+            silent_until_ms: 0,
             completed: 0,
         }
     }
@@ -213,16 +240,16 @@ impl Outside {
     fn commit(&mut self, producer_epoch: u64, marker: OutputMarker) -> Happened {
         let batch = marker.batch;
         if producer_epoch != self.kafka.producer_epoch {
-            self.tally.count(Event::FencedByKafka);
             return Happened::Fenced(batch);
         }
-        if self.random.once_in(15) {
+        let is_silent = self.now_ms < self.silent_until_ms;
+        if self.random.once_in(if is_silent { 2 } else { 15 }) {
             self.tally.count(Event::CommitLost);
             return Happened::InDoubt(batch);
         }
         let mut transaction = self.kafka.open.take().expect("it has output");
         transaction.decided = Some(marker);
-        if !self.random.once_in(15) {
+        if !is_silent && !self.random.once_in(15) {
             self.kafka.apply(transaction);
             return Happened::Committed(batch);
         }
@@ -252,7 +279,15 @@ fn has_output((number, _): &Row) -> bool {
 
 impl Life {
     fn new() -> Self {
-        Self { stage: Stage::Begun, is_alive: true, is_stopping: false, stands_still_until_ms: 0 }
+        Self {
+            stage: Stage::Begun,
+            resumption: Resumption::default(),
+            generation: None,
+            losses: 0,
+            is_alive: true,
+            is_stopping: false,
+            stands_still_until_ms: 0,
+        }
     }
 
     fn step(&mut self, outside: &mut Outside) {
@@ -261,7 +296,18 @@ impl Life {
         }
         self.stage = match std::mem::replace(&mut self.stage, Stage::Begun) {
             Stage::Begun => {
-                Stage::Fencing { producer_epoch: outside.kafka.begin_producer(&mut outside.tally) }
+                let newest = outside.manifests.values().next_back().map(|newest| newest.generation);
+                if self.resumption.may_fence(newest) {
+                    if let Some(generation) = self.generation {
+                        assert_eq!(newest, Some(generation), "it would fence the process that has the query");
+                        outside.tally.count(Event::Resumed);
+                    }
+                    Stage::Fencing { producer_epoch: outside.kafka.begin_producer(&mut outside.tally) }
+                } else {
+                    outside.tally.count(Event::OvertakenInPause);
+                    self.is_alive = false;
+                    Stage::Begun
+                }
             }
             Stage::Fencing { producer_epoch } => {
                 Stage::Asked { producer_epoch, committed: outside.kafka.control }
@@ -276,6 +322,8 @@ impl Life {
             Stage::Claiming { producer_epoch, committed, claim } => {
                 if outside.mark(&claim) {
                     assert!(claim.position >= outside.completed, "a completed checkpoint is lost");
+                    self.resumption.claimed(claim.generation);
+                    self.generation = Some(claim.generation);
                     Stage::Running(Box::new(Run::new(producer_epoch, claim, outside.now_ms)))
                 } else {
                     Stage::Asked { producer_epoch, committed }
@@ -283,9 +331,31 @@ impl Life {
             }
             Stage::Running(mut run) => {
                 self.is_alive = run.step(outside, self.is_stopping);
-                Stage::Running(run)
+                if run.has_completed {
+                    self.resumption.progressed();
+                    self.losses = 0;
+                }
+                if !self.is_alive && run.has_lost_transaction {
+                    self.lose_transaction(outside);
+                    Stage::Begun
+                } else {
+                    Stage::Running(run)
+                }
             }
         };
+    }
+
+    /// Pauses, if it is to go on.
+    fn lose_transaction(&mut self, outside: &mut Outside) {
+        self.losses += 1;
+        match self.resumption.lost() {
+            Some(pause) => {
+                self.is_alive = true;
+                self.stands_still_until_ms = outside.now_ms + pause.as_millis() as i64 / 100;
+            }
+            None => outside.tally.count(Event::GaveUp),
+        }
+        assert_eq!(self.is_alive, self.losses <= LOSSES_MAX, "after {} losses in a row", self.losses);
     }
 
     fn count_death(&self, tally: &mut Tally<Event>) {
@@ -315,6 +385,8 @@ impl Run {
             in_flight,
             todo,
             is_stored: false,
+            has_completed: false,
+            has_lost_transaction: false,
         }
     }
 
@@ -336,7 +408,7 @@ impl Run {
                 let row = self.sent.remove(0);
                 let is_taken = outside.kafka.send(self.producer_epoch, row);
                 if !is_taken {
-                    outside.tally.count(Event::FencedByKafka);
+                    self.is_told_of_fence(outside);
                 }
                 return is_taken;
             }
@@ -346,7 +418,10 @@ impl Run {
                 _ => return true,
             },
             6 => match (&self.in_flight, self.todo.take()) {
-                (Some(_), Some(todo)) => self.carry(outside, todo),
+                (Some(_), Some(todo)) => match self.carry(outside, todo) {
+                    Some(happened) => happened,
+                    None => return false,
+                },
                 (Some(flight), None) if !self.is_stored => {
                     self.is_stored = true;
                     Happened::Stored(BatchId(flight.batch))
@@ -362,11 +437,19 @@ impl Run {
         commands.into_iter().all(|command| self.take(outside, command))
     }
 
-    /// Does what takes long, and says what came of it.
-    fn carry(&mut self, outside: &mut Outside, todo: Command) -> Happened {
+    /// Kafka says the same to who is overtaken and to whose transaction was too old. The age of the transaction tells: one that
+    /// brokers aborted is too old, and one of an overtaken process may be, too.
+    fn is_told_of_fence(&mut self, outside: &mut Outside) {
+        outside.tally.count(Event::FencedByKafka);
+        self.has_lost_transaction =
+            outside.kafka.expired == Some(self.producer_epoch) || outside.random.once_in(2);
+    }
+
+    /// Does what takes long, and says what came of it; nothing if that ends the process.
+    fn carry(&mut self, outside: &mut Outside, todo: Command) -> Option<Happened> {
         let flight = self.in_flight.as_mut().expect("a checkpoint is in flight");
         let batch = BatchId(flight.batch);
-        match todo {
+        Some(match todo {
             Command::Prepare(_) => {
                 outside.prepared.insert((flight.batch, flight.generation), flight.clone());
                 Happened::Prepared(batch)
@@ -375,6 +458,12 @@ impl Run {
                 let marker = OutputMarker { batch, generation: flight.generation };
                 let outcome = outside.commit(self.producer_epoch, marker);
                 self.has_transaction = false;
+                if matches!(outcome, Happened::Fenced(_)) {
+                    self.is_told_of_fence(outside);
+                    if self.has_lost_transaction {
+                        return None;
+                    }
+                }
                 outcome
             }
             Command::Mark(_) if outside.mark(flight) => Happened::Marked(batch),
@@ -383,7 +472,7 @@ impl Run {
                 Happened::Fenced(batch)
             }
             other => unreachable!("{other:?} takes no time"),
-        }
+        })
     }
 
     /// True if it goes on after a command.
@@ -408,9 +497,14 @@ impl Run {
                     Event::CompletedWithoutOutput
                 });
                 outside.completed = outside.completed.max(flight.position);
+                self.has_completed = true;
                 self.saved.output = flight.output;
             }
-            Command::GiveUp(_) | Command::Yield | Command::End => return false,
+            Command::GiveUp(_) => {
+                self.has_lost_transaction = true;
+                return false;
+            }
+            Command::Yield | Command::End => return false,
         }
         true
     }
@@ -436,7 +530,12 @@ fn world(seed: u64) -> Tally<Event> {
             {
                 outside.tally.count(Event::Expired);
                 outside.kafka.open = None;
+                outside.kafka.expired = Some(outside.kafka.producer_epoch);
                 outside.kafka.producer_epoch += 1;
+            }
+            6 if outside.random.once_in(10) => {
+                outside.tally.count(Event::Silent);
+                outside.silent_until_ms = outside.now_ms + outside.random.below(2000) as i64;
             }
             3..=5 => {
                 outside.tally.count(Event::StoodStill);
@@ -472,6 +571,20 @@ fn world(seed: u64) -> Tally<Event> {
 
 #[test]
 fn output_is_committed_exactly_once_whatever_dies() {
-    let worlds = Worlds { faults: 20_000, what: "output exactly once" };
-    worlds.run(world, |tally, worlds| tally.assert_each(worlds / 20));
+    let worlds = Worlds { faults: 300_000, what: "output exactly once" };
+    worlds.run(world, |tally, worlds| {
+        tally.assert_each(worlds / 20);
+        let ends = [
+            Event::Killed,
+            Event::KilledBeforeCommit,
+            Event::KilledBeforeMarker,
+            Event::KilledInClaim,
+            Event::Overtaken,
+            Event::CommitLost,
+            Event::AnswerLost,
+            Event::Expired,
+        ];
+        let crashes: u64 = ends.into_iter().map(|event| tally.of(event)).sum();
+        assert!(crashes >= CRASHES_MIN, "{crashes} crashes");
+    });
 }

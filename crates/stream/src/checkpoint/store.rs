@@ -3,12 +3,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use yeoul_disk::{Disk, Open, Sequential, make_folders, read_file, replace_file};
+use yeoul_disk::{Disk, Open, Sequential, create_file, make_folders, read_file, replace_file};
 
 use super::wire::{
     Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
 };
-use super::{Base, OutputMarker, OutputPosition, base};
+use super::{Base, OutputMarker, OutputPosition, base, check_output};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::state::{Layout, Version};
@@ -104,6 +104,24 @@ impl CheckpointStore {
         Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
     }
 
+    /// Checks that a query can go on from here, without taking it over: its shape is that of the newest manifest that can be read.
+    /// False if there is none: nobody has the query.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim), of what is `Invalid`.
+    pub fn check(
+        &self,
+        sources: &[String],
+        state_identity: Option<&str>,
+        transactional_id: Option<&str>,
+    ) -> Result<bool> {
+        let query_id = self.query_id()?;
+        let Some(newest) = self.newest_readable()? else { return Ok(false) };
+        check_output(newest.output.as_ref(), transactional_id)?;
+        check_same(&newest, &query_id, sources, state_identity)?;
+        Ok(true)
+    }
+
     /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
     ///
     /// # Errors
@@ -175,11 +193,7 @@ impl CheckpointStore {
     ) -> Result<Option<Usable>> {
         let covered = last.as_ref().and_then(|(last, _)| last.output.as_ref());
         let Some(output) = output else {
-            if covered.is_some() {
-                return Err(invalid("the checkpoint is of output that is delivered exactly once").with_hint(
-                    "'delivery-guarantee' = 'exactly-once' goes on with it; name another directory with --checkpoint to begin anew",
-                ));
-            }
+            check_output(covered, None)?;
             return Ok(last);
         };
         let marker = match base(covered, &output.transactional_id, output.committed)? {
@@ -230,35 +244,60 @@ impl CheckpointStore {
         Ok(())
     }
 
-    /// The query's id: that of the file `metadata`, or a new one.
+    /// The query's id: that of the file `metadata`, which is made for a new query.
     ///
     /// # Errors
     /// `Corrupt` if the file cannot be read; as the file system reports.
     pub fn query_id(&self) -> Result<String> {
-        let path = self.folder.join("metadata");
-        match read_file(&*self.disk, &path) {
-            Ok(bytes) => {
-                let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
-                    corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
-                })?;
-                Ok(read.id)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !self.numbers("yeoul/manifests")?.is_empty() || !self.numbers("offsets")?.is_empty() {
-                    // As Spark since 4.2: a new id would give everything out again.
-                    return Err(corrupt(format!(
-                        "'{}' is missing, and the checkpoint is not empty",
-                        path.display()
-                    ))
-                    .with_hint("restore it, or name an empty directory with --checkpoint to begin anew"));
-                }
-                let metadata = SparkMetadata { id: new_id() };
-                let bytes = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
-                self.replace(&path, &bytes)?;
-                Ok(metadata.id)
-            }
-            Err(error) => Err(error.into()),
+        if let Some(id) = self.known_id()? {
+            return Ok(id);
         }
+        let path = self.metadata();
+        if self.numbers("yeoul/manifests")?.is_empty() && self.numbers("offsets")?.is_empty() {
+            let bytes = serde_json::to_vec(&SparkMetadata { id: new_id() }).map_err(io::Error::other)?;
+            create_file(&*self.disk, &path, &beside(&path), |file| file.write_all(&bytes))?;
+        }
+        // Of processes that begin a query at the same time one gives it its id.
+        self.known_id()?.ok_or_else(|| {
+            // As Spark since 4.2: a new id would give everything out again.
+            corrupt(format!("'{}' is missing, and the checkpoint is not empty", path.display()))
+                .with_hint("restore it, or name an empty directory with --checkpoint to begin anew")
+        })
+    }
+
+    /// The id in the file `metadata`, if it is there.
+    fn known_id(&self) -> Result<Option<String>> {
+        let path = self.metadata();
+        let bytes = match read_file(&*self.disk, &path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
+            corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
+        })?;
+        Ok(Some(read.id))
+    }
+
+    fn metadata(&self) -> PathBuf {
+        self.folder.join("metadata")
+    }
+
+    /// The generation of the newest manifest that can be read: of the process that has the query.
+    ///
+    /// # Errors
+    /// As the file system reports.
+    pub fn newest_generation(&self) -> Result<Option<u64>> {
+        Ok(self.newest_readable()?.map(|newest| newest.generation))
+    }
+
+    fn newest_readable(&self) -> Result<Option<Manifest>> {
+        for number in self.numbers("yeoul/manifests")?.into_iter().rev() {
+            let bytes = read_file(&*self.disk, &self.manifest(BatchId(number)))?;
+            if let Ok(manifest) = Manifest::decode(&bytes) {
+                return Ok(Some(manifest));
+            }
+        }
+        Ok(None)
     }
 
     /// The newest manifest that can be used with its files of state, the newest number that is in use, and why others cannot be
@@ -291,15 +330,7 @@ impl CheckpointStore {
 
     /// Contents of the files of state of a manifest.
     fn state_of(&self, manifest: &Manifest) -> Result<Vec<Vec<u8>>> {
-        let read = |file: &StateFile| {
-            let path = self.folder.join(STATE_FOLDER).join(&file.name);
-            let bytes = read_file(&*self.disk, &path)
-                .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
-            if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
-                return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
-            }
-            Ok(bytes)
-        };
+        let read = |file: &StateFile| state_content(&*self.disk, &self.folder, file);
         manifest.state_files.iter().map(read).collect()
     }
 
@@ -346,10 +377,7 @@ impl CheckpointStore {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        // A process that takes the query over may write the same file at the same time.
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{:016x}.new", fastrand::u64(..)));
-        replace_file(&*self.disk, path, Path::new(&beside), |file| file.write_all(bytes))?;
+        replace_file(&*self.disk, path, &beside(path), |file| file.write_all(bytes))?;
         Ok(())
     }
 
@@ -410,6 +438,20 @@ impl CheckpointStore {
     }
 }
 
+/// Content of a file of state of the checkpoint in a folder.
+///
+/// # Errors
+/// `Corrupt`, with its path, if it is not what was written.
+pub(super) fn state_content(disk: &dyn Disk, folder: &Path, file: &StateFile) -> Result<Vec<u8>> {
+    let path = folder.join(STATE_FOLDER).join(&file.name);
+    let bytes = read_file(disk, &path)
+        .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
+    if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
+        return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
+    }
+    Ok(bytes)
+}
+
 /// A manifest with the contents of its files of state.
 type Usable = (Manifest, Vec<Vec<u8>>);
 
@@ -455,6 +497,13 @@ impl fmt::Debug for CheckpointStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckpointStore").field("folder", &self.folder).finish_non_exhaustive()
     }
+}
+
+/// A name for what is to take the place of a file. A process that takes the query over may write the same file at the same time.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
+    beside.into()
 }
 
 fn check_same(last: &Manifest, query_id: &str, sources: &[String], state: Option<&str>) -> Result<()> {

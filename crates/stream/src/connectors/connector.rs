@@ -1,13 +1,14 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use serde_json::Value;
 
 use super::console::ConsoleSink;
-use super::files::{FileSink, FileSource, FileSourceOptions};
+use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceOptions};
+use super::format::CsvDialect;
 use super::kafka::{
-    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions, check_interval,
-    record_schema,
+    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
+    check_dead_letters, check_interval, record_schema, transactional_id,
 };
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
@@ -40,7 +41,7 @@ pub enum SinkConnector {
     /// Topics of Kafka.
     Kafka(KafkaSinkOptions),
     /// Files of a directory.
-    Files(PathBuf),
+    Files(FileSinkOptions),
     /// Lines on stdout.
     Console,
     /// Memory of this process.
@@ -57,7 +58,7 @@ impl StreamConnector {
     pub fn new(stream: &StreamDefinition) -> Result<Self> {
         let mut options = stream.options.clone();
         let owner = options.owner().to_owned();
-        let (kind, own, format) = match options.require("connector")?.as_str() {
+        let (mut kind, own, format) = match options.require("connector")?.as_str() {
             "kafka" => {
                 let kafka = KafkaSourceOptions::take(&mut options)?;
                 (StreamKind::Kafka(kafka), record_schema(), options.take("format"))
@@ -74,8 +75,19 @@ impl StreamConnector {
         };
         let decoder = match format.as_deref() {
             Some("json") => Decoder::json(&owner, &stream.columns, &own)?,
+            Some("csv") => {
+                let dialect = CsvDialect::of_stream(&mut options)?;
+                if let StreamKind::Files(files) = &mut kind
+                    && options.take_bool("header", false)?
+                {
+                    let of_value = stream.columns.iter().filter(|column| column.metadata.is_none());
+                    let fields = of_value.map(|column| column.name.clone()).collect();
+                    files.header = Some(CsvHeader { dialect: dialect.clone(), fields });
+                }
+                Decoder::csv(&owner, &stream.columns, &own, dialect)?
+            }
             None | Some("raw") => Decoder::AsTheyAre,
-            Some(other) => return Err(options.wrong("format", other, "json or raw")),
+            Some(other) => return Err(options.wrong("format", other, "json, csv or raw")),
         };
         let schema = match decoder.schema() {
             Some(schema) => schema,
@@ -106,6 +118,32 @@ impl StreamConnector {
         }
     }
 
+    /// The option that bounds a planned epoch, if it is given.
+    pub fn epoch_limit(&self) -> Option<&'static str> {
+        match &self.kind {
+            StreamKind::Kafka(options) => options.epoch_records_max.map(|_| "maxOffsetsPerTrigger"),
+            StreamKind::Files(options) => {
+                (options.epoch_files_max < usize::MAX).then_some("maxFilesPerTrigger")
+            }
+            StreamKind::Rate(_) => None,
+        }
+    }
+
+    /// Checks that the source can be read: what can be known without an offset.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not there; `Invalid` for options that its client refuses; if it does not answer.
+    pub fn check(&self) -> Result<()> {
+        match &self.kind {
+            StreamKind::Kafka(options) => {
+                DeadLetters::check(options)?;
+                KafkaSource::check(options)
+            }
+            StreamKind::Files(options) => FileSource::check(options),
+            StreamKind::Rate(_) => Ok(()),
+        }
+    }
+
     /// Where a new query begins.
     ///
     /// # Errors
@@ -130,13 +168,28 @@ impl StreamConnector {
         })
     }
 
+    /// Checks that its malformed records can go into the transactions of a sink, if it has such.
+    ///
+    /// # Errors
+    /// `Invalid` if they go to other brokers.
+    pub fn check_dead_letters(&self, sink: &SinkConnector) -> Result<()> {
+        match (&self.kind, sink) {
+            (StreamKind::Kafka(stream), SinkConnector::Kafka(sink)) => check_dead_letters(stream, sink),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the topic of malformed records, if there is one.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open_dead_letters(&self, open: BatchId) -> Result<Option<DeadLetters>> {
+    pub fn open_dead_letters(
+        &self,
+        transactions: Option<&Transactions>,
+        open: BatchId,
+    ) -> Result<Option<DeadLetters>> {
         match &self.kind {
-            StreamKind::Kafka(options) => DeadLetters::open(options, open),
+            StreamKind::Kafka(options) => DeadLetters::open(options, transactions, open),
             StreamKind::Files(_) | StreamKind::Rate(_) => Ok(None),
         }
     }
@@ -160,7 +213,7 @@ fn own_columns(owner: &str, stream: &StreamDefinition, own: SchemaRef) -> Result
     let names: Vec<String> =
         own.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
     Err(invalid(format!("{owner}: without a format its columns are {}", names.join(", ")))
-        .with_hint("leave them out, or read fields of the value with 'format' = 'json'"))
+        .with_hint("leave them out, or read fields of the value with 'format' = 'json' or 'csv'"))
 }
 
 impl SinkConnector {
@@ -176,13 +229,7 @@ impl SinkConnector {
                 KafkaSink::check(&kafka, options.owner(), schema)?;
                 Self::Kafka(kafka)
             }
-            "filesystem" => {
-                let path = options.require("path")?;
-                match options.take("format").as_deref() {
-                    Some("json") => Self::Files(PathBuf::from(path.strip_prefix("file://").unwrap_or(&path))),
-                    other => return Err(options.wrong("format", other.unwrap_or_default(), "json")),
-                }
-            }
+            "filesystem" => Self::Files(FileSinkOptions::take(&mut options, schema)?),
             "console" => Self::Console,
             "memory" => Self::Memory(MemoryRows::default()),
             "noop" => Self::Noop,
@@ -192,6 +239,30 @@ impl SinkConnector {
         };
         options.finish()?;
         Ok(connector)
+    }
+
+    /// What the sink is.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Kafka(options) => {
+                format!("kafka [{}]", options.topic.as_deref().unwrap_or("topics of the rows"))
+            }
+            Self::Files(options) => format!("filesystem [{}]", options.path.display()),
+            Self::Console => "console".to_owned(),
+            Self::Memory(_) => "memory".to_owned(),
+            Self::Noop => "noop".to_owned(),
+        }
+    }
+
+    /// How often a row comes out, whatever fails.
+    pub fn guarantee(&self) -> &'static str {
+        match self {
+            // A file of an epoch is put in its place as a whole, and again after a crash.
+            Self::Kafka(KafkaSinkOptions { transactional_id_prefix: Some(_), .. }) | Self::Files(_) => {
+                "exactly once"
+            }
+            Self::Kafka(_) | Self::Console | Self::Memory(_) | Self::Noop => "at least once",
+        }
     }
 
     /// Checks that it can do with so much time between checkpoints.
@@ -205,6 +276,20 @@ impl SinkConnector {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that it can be written to: what can be known before it is opened.
+    ///
+    /// # Errors
+    /// `Invalid` for options that its client refuses.
+    pub fn check(&self) -> Result<()> {
+        if let Self::Kafka(options) = self { KafkaSink::check_settings(options) } else { Ok(()) }
+    }
+
+    /// Transactional id of a query, if the sink delivers exactly once.
+    pub fn transactional_id(&self, query_id: &str) -> Option<String> {
+        let Self::Kafka(options) = self else { return None };
+        options.transactional_id_prefix.as_ref().map(|prefix| transactional_id(prefix, query_id))
     }
 
     /// Begins transactions, if it delivers exactly once, and says which is the last that is committed. Older processes are
@@ -232,7 +317,7 @@ impl SinkConnector {
     pub fn open(&self, transactions: Option<Transactions>, open: BatchId) -> Result<Box<dyn Sink>> {
         Ok(match self {
             Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), transactions, open)?),
-            Self::Files(folder) => Box::new(FileSink::open(folder, open)?),
+            Self::Files(options) => Box::new(FileSink::open(options, open)?),
             Self::Console => Box::new(ConsoleSink::default()),
             Self::Memory(rows) => Box::new(MemorySink::new(rows.clone())),
             Self::Noop => Box::new(NoopSink::default()),

@@ -3,6 +3,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use serde_json::Value;
 
+use super::Bell;
 use crate::error::Result;
 
 /// Rows of an external system, at offsets from which it gives them again.
@@ -13,6 +14,12 @@ pub trait Source: Send {
     /// # Errors
     /// If rows are lost, or the source cannot be used any more. What passes, such as a broker that restarts, is waited for.
     fn poll(&mut self, wait: Duration) -> Result<Polled>;
+
+    /// Has the source ring whenever rows come after a poll that found none. False if it cannot: then it has to be asked again and
+    /// again.
+    fn ring(&mut self, _: &Bell) -> bool {
+        false
+    }
 
     /// The offset after the last row that was given, in the form of Spark's logs.
     fn position(&self) -> Value;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use yeoul_base::failpoint;
+use yeoul_base::{failpoint, failpoint_error};
 
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, StateFile};
@@ -67,9 +67,12 @@ impl Checkpointer {
                     Todo::Commit(marker) => {
                         let transactions = transactions.as_ref().expect("it has output in a transaction");
                         failpoint("stream-before-commit");
-                        let committed = transactions.commit(marker).map(Outcome::Committed);
+                        let mut committed = transactions.commit(marker);
+                        if failpoint_error("stream-commit-answer").is_err() {
+                            committed = Ok(transactions.lose_answer());
+                        }
                         failpoint("stream-after-commit");
-                        committed
+                        committed.map(Outcome::Committed)
                     }
                     Todo::Mark(manifest) => {
                         failpoint("stream-before-marker");

@@ -70,6 +70,18 @@ pub struct Progress {
     pub state_operators: Vec<StateProgress>,
     /// Its sources.
     pub sources: Vec<SourceProgress>,
+    /// Its sink.
+    pub sink: SinkProgress,
+}
+
+/// A sink in an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SinkProgress {
+    /// What it is.
+    pub description: String,
+    /// Rows that went to it.
+    pub num_output_rows: u64,
 }
 
 /// Event time of an epoch.
@@ -108,4 +120,8 @@ pub struct SourceProgress {
     pub start_offset: Value,
     /// Where it ended.
     pub end_offset: Value,
+    /// Records that came from it.
+    pub num_input_rows: u64,
+    /// Records a second.
+    pub input_rows_per_second: f64,
 }

@@ -114,3 +114,36 @@ fn files_of_another_query_stay() {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(place.path().join("out/batch-7.json").exists());
 }
+
+#[test]
+fn csv_is_read_with_its_header_and_written_with_one() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    fs::create_dir(folder.join("in")).unwrap();
+    fs::write(folder.join("in/a"), "id;name\n1;\"x;y\"\n2;-\n").unwrap();
+    fs::write(folder.join("in/b"), "\nid;name\n3;\n").unwrap();
+    fs::write(folder.join("in/c"), "").unwrap();
+    let run = |checkpoint: &str| {
+        let job = format!(
+            "CREATE STREAM s (id BIGINT, name STRING, line BIGINT METADATA) WITH ('connector' = 'filesystem', \
+               'path' = '{input}', 'format' = 'csv', 'sep' = ';', 'nullValue' = '-', 'header' = 'true');\
+             CREATE SINK out WITH ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv', 'header' = 'true', 'nullValue' = '?');\
+             SET trigger = 'available now'; INSERT INTO out SELECT id * 10 AS id, name, line FROM s",
+            input = folder.join("in").display(),
+            out = folder.join("out").display(),
+        );
+        let query = crate::parse_job(&job).unwrap().remove(0);
+        start(query, &folder.join(checkpoint), MemoryShare::default(), |_| {})?.wait()
+    };
+    run("checkpoint").unwrap();
+    let text = |name: &str| fs::read_to_string(folder.join("out").join(name)).unwrap();
+    assert_eq!(text("batch-1.csv"), "id,name,line\n10,x;y,2\n20,?,3\n30,?,3\n");
+    let error = run("other").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "the files of another query: {error}");
+    fs::write(folder.join("in/d"), "name;id\nx;1\n").unwrap();
+    let error = run("checkpoint").unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("the header is not id;name"),
+        "{error}"
+    );
+}

@@ -3,16 +3,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::events::{Progress, QueryEvent};
-use super::opened::{Opened, connectors};
-use super::query_loop::{QueryLoop, now_ms};
+use super::opened::{Checked, Opened, connectors};
+use super::query_loop::{Ended, QueryLoop, now_ms};
+use crate::checkpoint::Resumption;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
 use crate::state::MemoryShare;
 
 /// How many epochs' progress a handle keeps, as in Spark.
 const PROGRESS_MAX: usize = 100;
+/// How often a query that pauses looks whether it is to end.
+const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
 /// A query that was started.
 pub struct QueryHandle {
@@ -34,6 +38,15 @@ pub(super) struct Shared {
 /// As [`start`], of what is `Invalid`.
 pub fn check(query: &Query) -> Result<()> {
     connectors(query).map(drop)
+}
+
+/// Checks a query against its checkpoint below `checkpoint` and, if another process may have it, that its connectors can be used.
+/// Nothing is taken over. [`start`] does the same; who starts several queries knows before the first that the last is right.
+///
+/// # Errors
+/// As [`start`], of what can be known before the query is taken over.
+pub fn check_checkpoint(query: &Query, checkpoint: &Path) -> Result<()> {
+    Checked::new(query, checkpoint)?.check_connectors()
 }
 
 /// Starts a query on a thread of its own, with its checkpoint in a folder of its name below `checkpoint`; `tell` gets its
@@ -67,8 +80,24 @@ pub fn start(
 }
 
 fn run(query: &Query, checkpoint: &Path, memory: &MemoryShare, shared: &Shared) -> Result<()> {
-    let opened = Opened::open(query, checkpoint, memory, now_ms())?;
-    QueryLoop::new(query, opened, shared)?.run()
+    let (mut resumption, mut lost) = (Resumption::default(), None);
+    loop {
+        let opened = Opened::open(query, checkpoint, memory, &mut resumption, lost.as_ref(), now_ms());
+        let error = match opened.and_then(|opened| QueryLoop::new(query, opened, shared)) {
+            Ok(query_loop) => match query_loop.run(&mut resumption) {
+                Ended::Done => return Ok(()),
+                Ended::Failed(error) => return Err(error),
+                Ended::Lost(error) => error,
+            },
+            // What took the transaction may still keep brokers away.
+            Err(error) if lost.is_some() && error.kind() == ErrorKind::Unavailable => error,
+            Err(error) => return Err(error),
+        };
+        match resumption.lost() {
+            Some(pause) if shared.pause(pause) => lost = Some(error),
+            _ => return Err(error),
+        }
+    }
 }
 
 impl QueryHandle {
@@ -107,6 +136,15 @@ impl QueryHandle {
 }
 
 impl Shared {
+    /// Waits for so long; false if the query was stopped meanwhile.
+    fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.is_stopped() && Instant::now() < until {
+            thread::sleep(PAUSE_LOOK);
+        }
+        !self.is_stopped()
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire)
     }

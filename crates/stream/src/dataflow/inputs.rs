@@ -1,14 +1,14 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use serde_json::Value;
 
 use crate::BatchId;
 use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Decoded, Decoder, Malformed, Source};
+use crate::connectors::{Bell, Decoded, Decoder, Malformed, Source};
 use crate::error::{Result, invalid};
 
-/// Longest wait for rows of one source while another may have some.
+/// Longest wait for rows of one source while another may have some, if one of them does not ring.
 const WAIT_EACH: Duration = Duration::from_millis(1);
 
 /// A stream of a query, open.
@@ -27,6 +27,8 @@ pub(super) struct Inputs {
     are_at_end: Vec<bool>,
     /// Whose turn it is.
     turn: usize,
+    /// What all of them ring, if there are several and all can.
+    bell: Option<Bell>,
 }
 
 /// Rows and positions that inputs gave.
@@ -39,8 +41,11 @@ pub(super) struct PolledInput {
 }
 
 impl Inputs {
-    pub fn new(inputs: Vec<Input>) -> Self {
-        Self { are_at_end: vec![false; inputs.len()], inputs, turn: 0 }
+    pub fn new(mut inputs: Vec<Input>) -> Self {
+        let bell = Bell::default();
+        // One is waited for by itself.
+        let has_bell = inputs.len() > 1 && inputs.iter_mut().all(|input| input.source.ring(&bell));
+        Self { are_at_end: vec![false; inputs.len()], inputs, turn: 0, bell: has_bell.then_some(bell) }
     }
 
     /// Gives rows of one input, or waits for them at most so long.
@@ -53,6 +58,7 @@ impl Inputs {
             return Ok(PolledInput { rows: polled.rows.map(|rows| (0, rows)), is_at_end: polled.is_at_end });
         }
         let (mut left, mut each) = (wait, Duration::ZERO);
+        let begun = Instant::now();
         loop {
             let (count, first) = (self.inputs.len(), self.turn);
             for at in (first..first + count).map(|at| at % count) {
@@ -71,7 +77,13 @@ impl Inputs {
                 return Ok(PolledInput { rows: None, is_at_end: self.is_at_end() });
             }
             // Nothing was there: now it is waited for.
-            each = WAIT_EACH.min(left);
+            match &self.bell {
+                Some(bell) => {
+                    bell.wait(left);
+                    left = wait.saturating_sub(begun.elapsed());
+                }
+                None => each = WAIT_EACH.min(left),
+            }
         }
     }
 
@@ -194,3 +206,6 @@ fn put_aside(dead_letters: Option<&DeadLetters>, raw: &RecordBatch, malformed: &
     let hint = if is_kafka { "'dead-letter.topic' names a topic for such records" } else { "mend the file" };
     Err(error.with_hint(hint))
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ mod latencies;
 mod opened;
 mod pace;
 mod query_loop;
+#[cfg(test)]
+mod table_tests;
 
-pub use events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
-pub use handle::{QueryHandle, check, start};
+pub use events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
+pub use handle::{QueryHandle, check, check_checkpoint, start};

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -6,12 +6,12 @@ use yeoul_disk::RealDisk;
 
 use super::inputs::{Input, Inputs};
 use crate::checkpoint::wire::{Manifest, read_state_file};
-use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered};
+use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
-use crate::connectors::{Sink, SinkConnector, StreamConnector};
-use crate::error::{Error, Result, corrupt, invalid};
+use crate::connectors::{Sink, SinkConnector, StreamConnector, TableConnector};
+use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::operators::Operators;
-use crate::plan::Query;
+use crate::plan::{Query, Trigger};
 use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
 
 /// A query that has its checkpoint, and whose connectors are open.
@@ -32,19 +32,40 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
     for (stream, schema) in query.streams() {
         let connector = StreamConnector::new(stream)?;
         check_same_schema(&connector.schema(), schema)?;
+        if let (Trigger::Once, Some(limit)) = (query.settings.trigger, connector.epoch_limit()) {
+            let text = format!(
+                "stream '{}': the trigger 'once' takes all in one batch, whatever '{limit}' says",
+                stream.name
+            );
+            return Err(
+                invalid(text).with_hint("SET 'trigger' = 'available now' takes all in batches of that size")
+            );
+        }
         streams.push(connector);
     }
+    query.tables.iter().try_for_each(|table| TableConnector::new(table).map(drop))?;
     let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
     sink.check_interval(query.settings.checkpoint_interval_ms)?;
+    streams.iter().try_for_each(|stream| stream.check_dead_letters(&sink))?;
     Ok((streams, sink))
 }
 
-impl Opened {
-    /// Opens a query whose checkpoint lies in a folder of its name.
+/// A query whose connectors and checkpoint were checked. Nothing was taken from a process that has it.
+pub(super) struct Checked {
+    streams: Vec<StreamConnector>,
+    sink: SinkConnector,
+    store: CheckpointStore,
+    folder: PathBuf,
+    /// True if another process has the query, or had it.
+    is_known: bool,
+}
+
+impl Checked {
+    /// Checks a query whose checkpoint lies in a folder of its name.
     ///
     /// # Errors
     /// As its parts.
-    pub fn open(query: &Query, checkpoint: &Path, memory: &MemoryShare, now_ms: i64) -> Result<Self> {
+    pub fn new(query: &Query, checkpoint: &Path) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
         let folder = checkpoint.join(&query.name);
         let unusable = |error: Error| {
@@ -52,7 +73,51 @@ impl Opened {
                 .with_source(error)
         };
         let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
-        let mut store = store.map_err(unusable)?;
+        let store = store.map_err(unusable)?;
+        let sources: Vec<String> = streams.iter().map(StreamConnector::description).collect();
+        let transactional_id = sink.transactional_id(&store.query_id()?);
+        let state_identity = Operators::state_identity(query);
+        let is_known = store.check(&sources, state_identity.as_deref(), transactional_id.as_deref())?;
+        Ok(Self { streams, sink, store, folder, is_known })
+    }
+
+    /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot.
+    ///
+    /// # Errors
+    /// As a connector.
+    pub fn check_connectors(&self) -> Result<()> {
+        if !self.is_known {
+            return Ok(());
+        }
+        self.streams.iter().try_for_each(StreamConnector::check)?;
+        self.sink.check()
+    }
+}
+
+impl Opened {
+    /// Opens a query whose checkpoint lies in a folder of its name: for the first time, or once more after it was `lost` to this
+    /// error.
+    ///
+    /// # Errors
+    /// As its parts; `Conflict` if a process has it that did not have it before.
+    pub fn open(
+        query: &Query,
+        checkpoint: &Path,
+        memory: &MemoryShare,
+        resumption: &mut Resumption,
+        lost: Option<&Error>,
+        now_ms: i64,
+    ) -> Result<Self> {
+        let checked = Checked::new(query, checkpoint)?;
+        if lost.is_none() {
+            checked.check_connectors()?;
+        }
+        let Checked { streams, sink, mut store, folder, .. } = checked;
+        let at_rest: Result<Vec<_>> = query.tables.iter().map(TableConnector::new).collect();
+        let at_rest = at_rest?;
+        if !resumption.may_fence(store.newest_generation()?) {
+            return Err(taken_over(&query.name));
+        }
         // Older processes are fenced before anything is read that they might change.
         let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms)?;
         let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
@@ -68,21 +133,32 @@ impl Opened {
             now_ms,
         };
         let mut recovered = store.claim(claim)?;
+        resumption.claimed(recovered.manifest.generation);
+        let reason = |error| format!("the query goes on from its last checkpoint: {error:?}");
+        recovered.warnings.extend(lost.map(reason));
         let contents = std::mem::take(&mut recovered.state);
         let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
         let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
         operators.charge(memory)?;
+        let at_rest: Result<Vec<_>> = at_rest.iter().map(TableConnector::read).collect();
+        operators.set_tables_at_rest(&at_rest?, memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {
             let description = stream.description();
             let source = stream.open(&position.offset, &folder.join("sources").join(at.to_string()))?;
-            let dead_letters = stream.open_dead_letters(open)?;
+            let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }
         let sink = sink.open(transactions.clone(), open)?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })
     }
+}
+
+/// The error of a process that has lost the query to another one.
+pub(super) fn taken_over(query: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another process has taken the query '{query}' over"))
+        .with_hint("run one process for a checkpoint; this one has written nothing since")
 }
 
 /// The tables of state that a checkpoint holds.

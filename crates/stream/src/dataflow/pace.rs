@@ -1,5 +1,11 @@
 /// Rows of a planned epoch of a query that runs for ever: some tenths of a second of work.
 pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
+/// Rows of the first planned epoch of a query whose planned epochs are to take no longer than others.
+const FIRST_ROWS_MAX: u64 = 10_000;
+/// Rows that each planned epoch may have, however slow.
+const ROWS_MAX_LEAST: u64 = 100;
+/// How many times as many rows, or as few, a planned epoch may have as the one before it.
+const ROWS_FACTOR_MAX: u64 = 4;
 /// Longest from a plan to the next one if there is no backlog any more: the rows that are left came meanwhile.
 const CAUGHT_UP_MS: i64 = 200;
 /// Rows of one poll that say that there are more.
@@ -20,8 +26,14 @@ pub(super) struct Pace {
     last_tick_ms: i64,
     last_rows_ms: i64,
     has_rows: bool,
-    /// Rows of a planned epoch of a query that runs for ever.
+    /// Rows of a planned epoch at most.
     rows_max: u64,
+    /// What it may become.
+    rows_limit: u64,
+    /// Milliseconds that a planned epoch is to take, if that is to be held.
+    epoch_ms: Option<i64>,
+    /// Rows of the planned epoch whose time is measured, and when the first of them came: what is waited for before is not of it.
+    measured: Option<(u64, Option<i64>)>,
     /// When the planned epoch was planned, or the one before, if it had all that was there and its end was the last thing that
     /// happened.
     planned_ms: Option<i64>,
@@ -29,6 +41,8 @@ pub(super) struct Pace {
     is_bounded: bool,
     /// True if every epoch is planned, and after the last one there is a rest.
     is_planned_only: bool,
+    /// True if one epoch is all there is until the next tick, or for good.
+    is_one_each: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,20 +90,40 @@ impl Pace {
             last_rows_ms: now_ms,
             has_rows: false,
             rows_max,
+            rows_limit: rows_max,
+            epoch_ms: None,
+            measured: None,
             planned_ms: None,
             is_bounded: false,
             is_planned_only: false,
+            is_one_each: false,
         }
     }
 
     /// The pace of a query that ends with the rows that are there when it begins.
     pub fn bounded() -> Self {
-        Self { is_bounded: true, ..Self::unbounded(0, 0, 0) }
+        Self { is_bounded: true, ..Self::unbounded(0, u64::MAX, 0) }
+    }
+
+    /// The same pace with planned epochs that take about so long at most: a transaction of output may be open for a limited time.
+    pub fn with_epochs_of(self, epoch_ms: i64) -> Self {
+        Self { rows_max: self.rows_limit.min(FIRST_ROWS_MAX), epoch_ms: Some(epoch_ms), ..self }
     }
 
     /// The pace of a query that runs for ever, of a source whose rows come in planned epochs only.
     pub fn planned_only(tick_ms: i64, now_ms: i64) -> Self {
         Self { is_planned_only: true, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
+    }
+
+    /// The pace of a query that takes what is there in one epoch, and ends.
+    pub fn once() -> Self {
+        Self { is_one_each: true, ..Self::bounded() }
+    }
+
+    /// The pace of a query that takes what is there in an epoch at each multiple of so many milliseconds, and in one at once.
+    pub fn every(period_ms: i64, now_ms: i64) -> Self {
+        let last_tick_ms = now_ms - now_ms.rem_euclid(period_ms);
+        Self { is_one_each: true, last_tick_ms, ..Self::planned_only(period_ms, now_ms) }
     }
 
     /// True if no row comes without a plan.
@@ -99,7 +133,14 @@ impl Pace {
 
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
     pub fn next(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
+        if self.phase == Phase::Unknown {
+            self.measure(now_ms);
+        }
         match self.phase {
+            // A part of what is there, in proportion, even of what ends the query.
+            Phase::Unknown if self.epoch_ms.is_some() && self.are_all_planned() && !self.is_one_each => {
+                Next::Plan(Some(self.rows_max))
+            }
             // Rows that came before their backlog was known to be one may all be of one part of the source, far ahead of the
             // others: only a plan of all that is there lets the others catch up before the watermark moves.
             Phase::Unknown => {
@@ -107,14 +148,19 @@ impl Pace {
             }
             Phase::Planned => Next::Poll,
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
-            Phase::Resting if self.due_in_ms(now_ms) == 0 => {
+            Phase::Resting if self.tick_in_ms(now_ms) == 0 => {
                 self.phase = Phase::Unknown;
+                if self.is_one_each {
+                    self.last_tick_ms = now_ms - now_ms.rem_euclid(self.tick_ms);
+                }
                 Next::Plan(None)
             }
             Phase::Resting => Next::Rest,
             Phase::Reached | Phase::LastReached | Phase::Finished if self.is_planned_only => {
                 self.phase = Phase::Resting;
-                self.last_tick_ms = now_ms;
+                if !self.is_one_each {
+                    self.last_tick_ms = now_ms;
+                }
                 Next::Rest
             }
             Phase::Reached | Phase::LastReached | Phase::Finished => {
@@ -131,8 +177,18 @@ impl Pace {
         self.phase == Phase::Reached || (self.phase == Phase::LastReached && wants_empty_batch)
     }
 
-    /// Milliseconds until the watermark may have to move.
-    pub fn due_in_ms(&self, now_ms: i64) -> i64 {
+    /// Milliseconds until there may be something to do that no row brings. What the clock brings to state, a key that has timed
+    /// out, is looked for once in a tick.
+    pub fn due_in_ms(&self, now_ms: i64, wants_empty_batch: bool) -> i64 {
+        let is_awaited = self.has_rows || wants_empty_batch || self.phase == Phase::Resting;
+        match self.tick_in_ms(now_ms) {
+            0 if !is_awaited => self.tick_ms,
+            left_ms => left_ms,
+        }
+    }
+
+    /// Milliseconds until the watermark may move.
+    fn tick_in_ms(&self, now_ms: i64) -> i64 {
         (self.last_tick_ms + self.tick_ms - now_ms).clamp(0, self.tick_ms)
     }
 
@@ -164,6 +220,7 @@ impl Pace {
             (_, false) if has_caught_up => Phase::Unplanned,
             _ => Phase::Planned,
         };
+        self.measured = (self.phase == Phase::Planned).then_some((rows, None));
         self.planned_ms = (self.phase == Phase::Planned && rows < self.rows_max).then_some(now_ms);
         self.last_rows_ms = now_ms;
     }
@@ -180,6 +237,9 @@ impl Pace {
         if rows > 0 {
             self.has_rows = true;
             self.last_rows_ms = now_ms;
+            if let Some((_, first_ms)) = &mut self.measured {
+                first_ms.get_or_insert(now_ms);
+            }
         }
     }
 
@@ -189,7 +249,8 @@ impl Pace {
     /// If its rows were not all there.
     pub fn ended_epoch(&mut self) {
         assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
-        self.phase = if self.phase == Phase::Reached { Phase::Unknown } else { Phase::Finished };
+        let has_more = self.phase == Phase::Reached && !self.is_one_each;
+        self.phase = if has_more { Phase::Unknown } else { Phase::Finished };
         self.has_rows = false;
     }
 
@@ -199,8 +260,23 @@ impl Pace {
         self.has_rows = false;
     }
 
+    /// Sets the rows of the next planned epoch by the time that the last one took.
+    fn measure(&mut self, now_ms: i64) {
+        let (Some(epoch_ms), Some((rows, Some(first_ms)))) = (self.epoch_ms, self.measured.take()) else {
+            return;
+        };
+        let took_ms = u128::from((now_ms - first_ms).max(1).unsigned_abs());
+        let in_time = u128::from(rows) * u128::from(epoch_ms.unsigned_abs()) / took_ms;
+        let in_time = u64::try_from(in_time).unwrap_or(u64::MAX);
+        // One that was smaller than it might have been says nothing of a greater one.
+        let most =
+            if rows < self.rows_max { self.rows_max } else { self.rows_max.saturating_mul(ROWS_FACTOR_MAX) };
+        let least = (self.rows_max / ROWS_FACTOR_MAX).max(ROWS_MAX_LEAST);
+        self.rows_max = in_time.clamp(least, most.max(least)).min(self.rows_limit);
+    }
+
     fn is_tick_due(&self, now_ms: i64, wants_empty_batch: bool) -> bool {
-        (self.has_rows || wants_empty_batch) && self.due_in_ms(now_ms) == 0
+        (self.has_rows || wants_empty_batch) && self.tick_in_ms(now_ms) == 0
     }
 }
 
@@ -255,11 +331,35 @@ mod tests {
     fn the_watermark_moves_each_tick_with_rows() {
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1001);
-        assert_eq!((pace.next(1049, false), pace.due_in_ms(1049)), (Next::Poll, 1));
+        assert_eq!((pace.next(1049, false), pace.due_in_ms(1049, false)), (Next::Poll, 1));
         assert_eq!(pace.next(1050, false), Next::Tick);
         pace.ticked(1050);
         assert_eq!(pace.next(1200, false), Next::Poll, "nothing came");
         assert_eq!(pace.next(1200, true), Next::Tick, "something is over");
+    }
+
+    #[test]
+    fn an_idle_query_waits_for_a_whole_tick_and_for_what_is_left_of_it_with_rows() {
+        let mut pace = caught_up(1000);
+        assert_eq!(pace.due_in_ms(1020, false), 30);
+        for now_ms in [1050, 1051, 1900] {
+            assert_eq!(pace.due_in_ms(now_ms, false), 50, "nothing came: no tick is due");
+            assert_eq!(pace.due_in_ms(now_ms, true), 0, "something is over");
+        }
+        pace.polled(1, false, 1900);
+        assert_eq!((pace.due_in_ms(1900, false), pace.next(1900, false)), (0, Next::Tick));
+        pace.ticked(1901);
+        assert_eq!(
+            (pace.due_in_ms(1911, false), pace.due_in_ms(1911, true)),
+            (40, 40),
+            "not before its tick"
+        );
+        // A source that rests is asked again.
+        let mut resting = Pace::planned_only(50, 1000);
+        resting.next(1000, false);
+        resting.planned(0, 1000);
+        assert_eq!(resting.next(1000, false), Next::Rest);
+        assert_eq!((resting.due_in_ms(1049, false), resting.due_in_ms(1050, false)), (1, 0));
     }
 
     #[test]
@@ -298,6 +398,87 @@ mod tests {
         assert_eq!((pace.next(1004, false), pace.is_within_plan()), (Next::Rest, false));
         assert_eq!(pace.next(1053, false), Next::Rest);
         assert_eq!(pace.next(1054, false), Next::Plan(None));
+    }
+
+    #[test]
+    fn a_query_with_a_period_has_one_epoch_in_each_at_its_multiples() {
+        let mut pace = Pace::every(100, 1234);
+        let epoch = |pace: &mut Pace, from_ms, to_ms| {
+            assert_eq!(pace.next(from_ms, true), Next::Plan(None));
+            pace.planned(7, from_ms);
+            pace.polled(7, true, to_ms);
+            assert_eq!(pace.next(to_ms, true), Next::EndEpoch);
+            pace.ended_epoch();
+        };
+        epoch(&mut pace, 1234, 1250);
+        assert_eq!(
+            (pace.next(1250, true), pace.due_in_ms(1250, false)),
+            (Next::Rest, 50),
+            "more rows or not"
+        );
+        assert_eq!(pace.next(1299, true), Next::Rest);
+        epoch(&mut pace, 1304, 1320);
+        assert_eq!((pace.next(1399, true), pace.is_within_plan()), (Next::Rest, false));
+        // One that takes longer is followed at once, and the multiples stay.
+        epoch(&mut pace, 1400, 1730);
+        assert_eq!(pace.next(1730, true), Next::Rest);
+        epoch(&mut pace, 1731, 1740);
+        assert_eq!((pace.next(1740, true), pace.due_in_ms(1740, false)), (Next::Rest, 60));
+        // Nothing is there, and nothing is over.
+        assert_eq!(pace.next(1800, false), Next::Plan(None));
+        pace.planned(0, 1800);
+        assert_eq!((pace.next(1801, false), pace.next(1899, false)), (Next::Rest, Next::Rest));
+        assert_eq!(pace.next(1900, false), Next::Plan(None));
+    }
+
+    #[test]
+    fn a_query_that_runs_once_has_one_epoch() {
+        let mut pace = Pace::once();
+        assert_eq!(pace.next(0, false), Next::Plan(None));
+        pace.planned(3, 0);
+        pace.polled(3, true, 0);
+        pace.ended_epoch();
+        assert_eq!(pace.next(0, true), Next::End, "also if something is over");
+    }
+
+    #[test]
+    fn planned_epochs_of_transactions_take_about_an_interval() {
+        let mut pace = Pace::bounded().with_epochs_of(1000);
+        let mut now_ms = 0;
+        let mut rows_of_epochs = Vec::new();
+        for rows_each_ms in [100, 100, 100, 100, 1, 1, 1, 1, 1] {
+            let Next::Plan(Some(rows)) = pace.next(now_ms, false) else { panic!("all at once") };
+            assert_eq!(pace.next(now_ms + 1, false), Next::Plan(Some(rows)), "asked again it is the same");
+            pace.planned(rows, now_ms);
+            // Brokers take their time before they give any.
+            now_ms += 500;
+            pace.polled(1, false, now_ms);
+            now_ms += i64::try_from(rows / rows_each_ms).unwrap();
+            pace.polled(1, true, now_ms);
+            assert_eq!(pace.next(now_ms, false), Next::EndEpoch);
+            pace.ended_epoch();
+            rows_of_epochs.push(rows);
+        }
+        // Four times as many at most; then as few as take a second, four times as few at most.
+        assert_eq!(rows_of_epochs, [10_000, 40_000, 100_000, 100_000, 100_000, 25_000, 6250, 1562, 1000]);
+        // What was left was less than was asked for: it says nothing of more.
+        assert_eq!(pace.next(now_ms, false), Next::Plan(Some(1000)));
+        pace.planned(10, now_ms);
+        pace.polled(10, true, now_ms + 1);
+        pace.ended_epoch();
+        assert_eq!(pace.next(now_ms + 1, false), Next::Plan(Some(1000)));
+        pace.planned(0, now_ms + 1);
+        assert_eq!(pace.next(now_ms + 1, false), Next::End);
+        // A query that runs for ever has its limit, and reads what came before its backlog was known as one.
+        let mut pace = Pace::unbounded(50, 500, 0).with_epochs_of(1000);
+        assert_eq!(pace.next(0, false), Next::Plan(Some(500)));
+        pace.planned(500, 0);
+        pace.polled(500, true, 1);
+        pace.ended_epoch();
+        assert_eq!(pace.next(2, false), Next::Plan(Some(500)), "its own limit");
+        pace.planned(0, 2);
+        pace.polled(FULL_POLL_ROWS, false, 3);
+        assert_eq!(pace.next(3, false), Next::Plan(None));
     }
 
     #[test]

@@ -6,17 +6,17 @@ use chrono::{DateTime, SecondsFormat};
 use serde_json::Value;
 
 use super::checkpointer::{Checkpointer, Outcome};
-use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
+use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
-use super::opened::Opened;
+use super::opened::{Opened, taken_over};
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
-use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, new_id};
-use crate::connectors::Sink;
+use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, new_id};
 use crate::connectors::kafka::{CommitOutcome, Transactions};
+use crate::connectors::{Sink, SinkConnector};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -26,6 +26,8 @@ use crate::state::VersionKind;
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Wait for rows while a checkpoint is on its way to the disk.
 const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
+/// What part of the time that a transaction may be open a planned epoch is to take.
+const TIMEOUT_PART: i64 = 4;
 /// Shortest wait.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
 
@@ -34,6 +36,8 @@ pub(super) struct QueryLoop<'a> {
     shared: &'a Shared,
     name: String,
     run_id: String,
+    /// The first epoch of this run.
+    first: BatchId,
     coordinator: Coordinator,
     checkpointer: Checkpointer,
     /// The last complete checkpoint.
@@ -45,6 +49,7 @@ pub(super) struct QueryLoop<'a> {
     /// When batches end, for operators that care.
     pace: Option<Pace>,
     sink: Box<dyn Sink>,
+    sink_description: String,
     transactions: Option<Transactions>,
     epoch: Epoch,
     latencies: Latencies,
@@ -52,17 +57,48 @@ pub(super) struct QueryLoop<'a> {
     is_ended: bool,
 }
 
+/// End of a query's work.
+pub(super) enum Ended {
+    /// It was stopped, or its rows are at their end.
+    Done,
+    /// Its transaction is lost: it may go on from its last checkpoint with a new one.
+    Lost(Error),
+    /// It failed.
+    Failed(Error),
+}
+
 /// Counts of the open epoch.
 struct Epoch {
     began_ms: i64,
     input_rows: u64,
+    /// Those of each input.
+    rows_of_inputs: Vec<u64>,
     malformed_rows: u64,
     output_rows: u64,
 }
 
 impl Epoch {
     fn begin(now_ms: i64) -> Self {
-        Self { began_ms: now_ms, input_rows: 0, malformed_rows: 0, output_rows: 0 }
+        Self {
+            began_ms: now_ms,
+            input_rows: 0,
+            rows_of_inputs: Vec::new(),
+            malformed_rows: 0,
+            output_rows: 0,
+        }
+    }
+
+    fn add_input(&mut self, input: usize, rows: usize) {
+        self.input_rows += rows as u64;
+        if self.rows_of_inputs.len() <= input {
+            self.rows_of_inputs.resize(input + 1, 0);
+        }
+        self.rows_of_inputs[input] += rows as u64;
+    }
+
+    /// Rows of a second in an epoch that ends now.
+    fn per_second(&self, rows: u64, now_ms: i64) -> f64 {
+        rows as f64 * 1000.0 / (now_ms - self.began_ms).max(1) as f64
     }
 }
 
@@ -73,14 +109,24 @@ impl<'a> QueryLoop<'a> {
             inputs.stop_at_latest()?;
         }
         let is_planned_only = inputs.are_planned_only();
-        let pace = (operators.has_batches() || is_planned_only).then(|| match query.settings.trigger {
+        let has_batches = matches!(query.settings.trigger, Trigger::Once | Trigger::Every(_));
+        let has_pace = has_batches || operators.has_batches() || is_planned_only;
+        let pace = has_pace.then(|| match query.settings.trigger {
             Trigger::AvailableNow => Pace::bounded(),
+            Trigger::Once => Pace::once(),
+            Trigger::Every(period_ms) => Pace::every(period_ms, now_ms()),
             Trigger::RealTime if is_planned_only => Pace::planned_only(query.settings.tick_ms, now_ms()),
             Trigger::RealTime => {
                 let rows_max = inputs.epoch_rows_max().unwrap_or(u64::MAX).min(PLANNED_ROWS_MAX);
                 Pace::unbounded(query.settings.tick_ms, rows_max, now_ms())
             }
         });
+        // A planned epoch is one transaction, whose time brokers limit. Rows may become slower.
+        let epoch_ms = transactions.as_ref().map(|transactions| transactions.timeout_ms() / TIMEOUT_PART);
+        let pace = match epoch_ms {
+            Some(epoch_ms) => pace.map(|pace| pace.with_epochs_of(epoch_ms)),
+            None => pace,
+        };
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
         shared.tell(&QueryEvent::Started {
@@ -94,6 +140,7 @@ impl<'a> QueryLoop<'a> {
             shared,
             name: query.name.clone(),
             run_id,
+            first: open,
             coordinator: Coordinator::new(open, query.settings.checkpoint_interval_ms, now_ms()),
             checkpointer: Checkpointer::start(store, transactions.clone())?,
             complete: manifest,
@@ -102,6 +149,7 @@ impl<'a> QueryLoop<'a> {
             operators,
             pace,
             sink,
+            sink_description: SinkConnector::new(&query.sink, &query.pipeline.schema)?.description(),
             transactions,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),
@@ -111,7 +159,21 @@ impl<'a> QueryLoop<'a> {
     }
 
     /// Works until the query is stopped, its rows are at their end, or it fails.
-    pub fn run(mut self) -> Result<()> {
+    pub fn run(mut self, resumption: &mut Resumption) -> Ended {
+        let outcome = self.work();
+        if self.complete.batch >= self.first {
+            resumption.progressed();
+        }
+        match outcome {
+            Ok(()) => Ended::Done,
+            Err(error) if self.transactions.as_ref().is_some_and(Transactions::can_begin_anew) => {
+                Ended::Lost(error)
+            }
+            Err(error) => Ended::Failed(error),
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
         while !self.is_ended {
             // Before it is asked what has timed out by it.
             self.operators.set_now_ms(now_ms());
@@ -178,21 +240,29 @@ impl<'a> QueryLoop<'a> {
         self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))
     }
 
-    /// Until the next barrier or tick, and no longer than a stop may wait.
+    /// Until something is due that no row brings, and no longer than a stop may wait.
     fn wait(&self) -> Duration {
         let now = now_ms();
-        let mut due = self.coordinator.due_in_ms(now);
-        if let Some(pace) = &self.pace {
-            due = due.min(pace.due_in_ms(now).max(1));
-        }
-        Duration::from_millis(due.unsigned_abs()).clamp(WAIT_LEAST, WAIT_MAX)
+        let wants_empty_batch = self.operators.wants_empty_batch();
+        let barrier = self.has_news(wants_empty_batch).then(|| self.coordinator.due_in_ms(now));
+        let tick = self.pace.as_ref().map(|pace| pace.due_in_ms(now, wants_empty_batch));
+        let due = barrier.into_iter().chain(tick).min();
+        due.map_or(WAIT_MAX, |ms| Duration::from_millis(ms.unsigned_abs())).clamp(WAIT_LEAST, WAIT_MAX)
+    }
+
+    /// Whether a checkpoint now would differ from the last one.
+    fn has_news(&self, wants_empty_batch: bool) -> bool {
+        self.epoch.input_rows > 0
+            || self.epoch.output_rows > 0
+            || wants_empty_batch
+            || self.inputs.positions() != self.last_offsets()
     }
 
     /// Rows on their whole way.
     fn push(&mut self, input: usize, raw: RecordBatch) -> Result<()> {
         let kept = raw.clone();
         let decoded = self.inputs.decode(input, raw)?;
-        self.epoch.input_rows += kept.num_rows() as u64;
+        self.epoch.add_input(input, kept.num_rows());
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
@@ -243,11 +313,7 @@ impl<'a> QueryLoop<'a> {
             Some(pace) if pace.is_within_plan() => BarrierTime::NotYet,
             _ => BarrierTime::WhenDue,
         };
-        let has_news = barrier == BarrierTime::Now
-            || self.epoch.input_rows > 0
-            || self.epoch.output_rows > 0
-            || wants_empty_batch
-            || self.inputs.positions() != self.last_offsets();
+        let has_news = barrier == BarrierTime::Now || self.has_news(wants_empty_batch);
         self.carry_out(Event::Clock { now_ms, has_news, barrier })
     }
 
@@ -291,11 +357,7 @@ impl<'a> QueryLoop<'a> {
                     self.complete = manifest;
                     self.shared.progressed(progress);
                 }
-                Command::Yield => {
-                    let text = format!("another process has taken the query '{}' over", self.name);
-                    return Err(Error::new(ErrorKind::Conflict, text)
-                        .with_hint("run one process for a checkpoint; this one has written nothing since"));
-                }
+                Command::Yield => return Err(taken_over(&self.name)),
                 Command::End => self.is_ended = true,
             }
         }
@@ -316,13 +378,18 @@ impl<'a> QueryLoop<'a> {
         let now = now_ms();
         let offsets = self.last_offsets().into_iter().zip(self.inputs.positions());
         let sources = self.inputs.descriptions().zip(offsets);
-        let sources: Vec<SourceProgress> = sources
-            .map(|(description, (start_offset, end_offset))| SourceProgress {
+        let epoch = &self.epoch;
+        let source = |(input, (description, (start_offset, end_offset))): (usize, (&str, (Value, Value)))| {
+            let rows = epoch.rows_of_inputs.get(input).copied().unwrap_or(0);
+            SourceProgress {
                 description: description.to_owned(),
                 start_offset,
                 end_offset,
-            })
-            .collect();
+                num_input_rows: rows,
+                input_rows_per_second: epoch.per_second(rows, now),
+            }
+        };
+        let sources: Vec<SourceProgress> = sources.enumerate().map(source).collect();
         let positions = sources.iter().map(|source| SourcePosition {
             description: source.description.clone(),
             offset: source.end_offset.clone(),
@@ -375,7 +442,7 @@ impl<'a> QueryLoop<'a> {
             batch_id: manifest.batch,
             batch_duration: duration,
             num_input_rows: epoch.input_rows,
-            input_rows_per_second: epoch.input_rows as f64 * 1000.0 / duration.max(1) as f64,
+            input_rows_per_second: epoch.per_second(epoch.input_rows, now),
             num_malformed_rows: epoch.malformed_rows,
             num_output_rows: epoch.output_rows,
             latency_ms_p50: self.latencies.quantile(0.5),
@@ -384,6 +451,10 @@ impl<'a> QueryLoop<'a> {
             event_time: self.operators.has_watermark().then(watermark),
             state_operators: state.collect(),
             sources,
+            sink: SinkProgress {
+                description: self.sink_description.clone(),
+                num_output_rows: epoch.output_rows,
+            },
         };
         self.latencies.clear();
         progress

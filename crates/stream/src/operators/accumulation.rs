@@ -1,8 +1,9 @@
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::FieldRef;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
+use super::join::truths;
 use crate::error::{Result, computing, invalid};
 use crate::plan::AggregateCall;
 
@@ -35,8 +36,13 @@ impl Accumulation {
             };
             let arguments: Result<Vec<_>, _> = call.function.expressions().iter().map(evaluated).collect();
             let arguments = arguments.map_err(computing)?;
+            let mut filter = call.filter.as_ref().map(|filter| truths(filter, rows)).transpose()?;
+            if rows.num_rows() == 0 {
+                // Without a filter DataFusion's functions take each group to have had a row.
+                filter = Some(BooleanArray::from(Vec::<bool>::new()));
+            }
             let mut accumulator = accumulator(call)?;
-            accumulator.update_batch(&arguments, group_of_row, None, groups).map_err(computing)?;
+            accumulator.update_batch(&arguments, group_of_row, filter.as_ref(), groups).map_err(computing)?;
             states.extend(accumulator.state(EmitTo::All).map_err(computing)?);
         }
         Ok(states)

@@ -21,6 +21,8 @@ pub struct Aggregate {
     /// Groups of the open batch that changed, if they come out at its end.
     changed: Option<Keys>,
     has_changed: bool,
+    /// True if batches are planned: Spark's, each of which gives something.
+    is_planned: bool,
     counts: OperatorCounts,
 }
 
@@ -50,7 +52,8 @@ impl Aggregate {
         let layout = Self::layout(&plan, String::new())?;
         let accumulation = Accumulation::new(plan.calls.clone())?;
         let counts = OperatorCounts::default();
-        Ok(Self { plan, mode, accumulation, layout, table, changed: None, has_changed: false, counts })
+        let (changed, has_changed, is_planned) = (None, false, false);
+        Ok(Self { plan, mode, accumulation, layout, table, changed, has_changed, is_planned, counts })
     }
 
     /// The table.
@@ -63,8 +66,10 @@ impl Aggregate {
         std::mem::take(&mut self.counts)
     }
 
-    /// In update mode, whether each group that changed comes out once for the open batch, at its end, rather than at once.
+    /// In update mode, whether each group that changed comes out once for the open batch, at its end, rather than at once; in
+    /// complete mode, whether all groups come out at the end of each batch, rather than of one in which some changed.
     pub fn set_gathering(&mut self, is_gathering: bool) {
+        self.is_planned = is_gathering;
         if self.mode == OutputMode::Update && is_gathering != self.changed.is_some() {
             self.changed = is_gathering.then(Keys::default);
         }
@@ -127,6 +132,9 @@ impl Aggregate {
     /// As [`push`](Self::push).
     pub fn end_batch(&mut self, evict_until: Option<Bucket>) -> Result<Vec<RecordBatch>> {
         let mut out = Vec::new();
+        if self.plan.keys.is_empty() && self.is_planned && !self.has_changed {
+            self.touch_only_group()?;
+        }
         if let Some(changed) = self.changed.as_mut().map(std::mem::take).filter(|changed| !changed.is_empty())
         {
             let found = self.table.read(&changed)?;
@@ -135,7 +143,7 @@ impl Aggregate {
         }
         let has_changed = std::mem::take(&mut self.has_changed);
         if self.mode == OutputMode::Complete {
-            if has_changed {
+            if has_changed || self.is_planned {
                 for rows in self.table.scan()? {
                     out.push(self.groups_of(rows)?);
                 }
@@ -150,6 +158,20 @@ impl Aggregate {
             }
         }
         Ok(out)
+    }
+
+    /// The group of all rows comes out of each planned batch, as in Spark, also of one without rows, and if there never were some.
+    fn touch_only_group(&mut self) -> Result<()> {
+        let mut keys = Keys::default();
+        keys.insert(Bucket::FOR_EVER, KeyHash::of(&[]), &[]);
+        if self.table.read(&keys)?.places.is_empty() {
+            let nothing = RecordBatch::new_empty(Arc::clone(&self.plan.input));
+            self.table.write(&keys, &self.accumulation.states(&nothing, &[], 1)?)?;
+        }
+        if let Some(changed) = &mut self.changed {
+            *changed = keys;
+        }
+        Ok(())
     }
 
     /// Groups of rows, and which of them each row is in.

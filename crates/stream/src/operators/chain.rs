@@ -9,7 +9,7 @@ use super::node::{Giver, Node, TableNames, Taker};
 use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Watermark};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
-use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP};
+use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP, WatermarkPlan};
 use crate::state::{Layout, MemoryShare, MemoryTable, StateTable, StateUsage, Version};
 
 /// A query's operators: the tree of its [`Pipeline`](crate::plan::Pipeline), flat, with what gives rows before what takes them.
@@ -35,7 +35,7 @@ struct Builder<'a, T> {
     names: TableNames,
     tables: T,
     scans: Vec<Scan>,
-    delays_ms: Vec<i64>,
+    watermarks: Vec<WatermarkPlan>,
     nodes: Vec<Node>,
 }
 
@@ -45,11 +45,16 @@ impl Operators {
     /// # Errors
     /// `Invalid` for types that state does not hold.
     pub fn layouts(query: &Query) -> Result<Vec<Arc<Layout>>> {
-        let (mut names, mut layouts) = (TableNames::default(), Vec::new());
-        for step in steps(&query.pipeline.root) {
-            layouts.extend(names.layouts(step)?);
-        }
-        Ok(layouts)
+        Ok(Self::layouts_of_steps(query)?.into_iter().flatten().collect())
+    }
+
+    /// The same, step by step: those before a step before it.
+    ///
+    /// # Errors
+    /// As [`layouts`](Self::layouts).
+    pub fn layouts_of_steps(query: &Query) -> Result<Vec<Vec<Arc<Layout>>>> {
+        let mut names = TableNames::default();
+        steps(&query.pipeline.root).into_iter().map(|step| names.layouts(step)).collect()
     }
 
     /// The table of state that a query with at most one needs.
@@ -75,7 +80,9 @@ impl Operators {
                 "windows of '{}', {} ms each {} ms from {} ms on",
                 function.time_column, function.size_ms, function.slide_ms, function.offset_ms
             )),
-            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Union { .. } => None,
+            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Lookup { .. } | PlanNode::Union { .. } => {
+                None
+            }
         };
         Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
     }
@@ -103,8 +110,17 @@ impl Operators {
         self.nodes.iter_mut().try_for_each(|node| node.charge(memory))
     }
 
-    /// Sets the machine's clock for state functions, in milliseconds since 1970. It never goes back.
+    /// Takes the rows of the query's tables at rest, in their order, before rows of streams come. They grow into this memory.
+    ///
+    /// # Errors
+    /// `Invalid` for values that cannot be computed; `ResourceExhausted` if they do not fit.
+    pub fn set_tables_at_rest(&mut self, tables: &[RecordBatch], memory: &MemoryShare) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(|node| node.set_tables_at_rest(tables, memory))
+    }
+
+    /// Sets the machine's clock for state functions and idle streams, in milliseconds since 1970. It never goes back.
     pub fn set_now_ms(&mut self, now_ms: i64) {
+        self.watermark.set_now_ms(now_ms);
         self.nodes.iter_mut().for_each(|node| node.set_now_ms(now_ms));
     }
 
@@ -141,12 +157,12 @@ impl Operators {
             names: TableNames::default(),
             tables: tables.into_iter(),
             scans: Vec::new(),
-            delays_ms: Vec::new(),
+            watermarks: Vec::new(),
             nodes: Vec::new(),
         };
         builder.add(&query.pipeline.root)?;
-        let Builder { scans, delays_ms, nodes, .. } = builder;
-        let watermark = Watermark::new(query.settings.watermark_policy, delays_ms, current_ms, late_ms);
+        let Builder { scans, watermarks, nodes, .. } = builder;
+        let watermark = Watermark::new(query.settings.watermark_policy, &watermarks, current_ms, late_ms);
         let mut operators = Self { scans, nodes, watermark };
         // Of the batch before, and then of the open one.
         operators.move_watermarks(late_ms);
@@ -253,9 +269,9 @@ impl Operators {
         Ok(given)
     }
 
-    /// Whether the end of a batch without rows would let something go.
+    /// Whether the end of a batch without rows would let something go, or end the wait for a stream that is idle.
     pub fn wants_empty_batch(&self) -> bool {
-        self.nodes.iter().any(Node::wants_empty_batch)
+        self.watermark.rises_by_idleness() || self.nodes.iter().any(Node::wants_empty_batch)
     }
 
     /// The watermark of the open batch and the one by which its rows are late, in milliseconds since 1970; 0 without one.
@@ -319,8 +335,8 @@ impl<T: Iterator<Item = Box<dyn StateTable>>> Builder<'_, T> {
 
     fn add_scan(&mut self, plan: &ScanPlan) -> Giver {
         let time = plan.watermark.map(|watermark| {
-            self.delays_ms.push(watermark.delay_ms);
-            (watermark.column, self.delays_ms.len() - 1)
+            self.watermarks.push(watermark);
+            (watermark.column, self.watermarks.len() - 1)
         });
         let before_watermark = Calc::new(plan.before_watermark.iter().cloned());
         self.scans.push(Scan { stream: plan.stream, before_watermark, time, to: None });

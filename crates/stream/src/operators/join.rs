@@ -397,7 +397,7 @@ fn tells_matched(kind: JoinKind, side: usize) -> bool {
 }
 
 /// Rows for which a condition is true: null is not.
-fn truths(condition: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<BooleanArray> {
+pub(super) fn truths(condition: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<BooleanArray> {
     let value = condition.evaluate(rows).and_then(|value| value.into_array(rows.num_rows()));
     let value = value.map_err(computing)?;
     if *value.data_type() == DataType::Null {

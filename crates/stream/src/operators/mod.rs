@@ -3,6 +3,7 @@
 //! - [`Operators`]: a query's operators, a tree of them; rows go in, and now and then a batch of Spark's ends
 //! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row
 //! - [`Aggregate`], [`Deduplicate`], [`Join`], [`Keyed`]: what keeps state, in tables
+//! - [`Lookup`]: rows with those of a table at rest
 //! - [`Watermark`]: which rows are late and which are over
 
 mod accumulation;
@@ -13,6 +14,7 @@ mod deduplicate;
 mod event_time;
 mod join;
 mod keyed;
+mod lookup;
 mod node;
 mod watermark;
 mod window_assigner;
@@ -23,6 +25,7 @@ pub use chain::Operators;
 pub use deduplicate::Deduplicate;
 pub use join::Join;
 pub use keyed::Keyed;
+pub use lookup::Lookup;
 pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
 

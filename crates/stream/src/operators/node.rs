@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::event_time::bucket_at;
 use super::join::Out;
-use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, WindowAssigner};
+use super::{Aggregate, Calc, Deduplicate, Join, Keyed, Lookup, OperatorCounts, WindowAssigner};
 use crate::error::{Result, computing};
 use crate::plan::{OutputMode, PlanNode};
 use crate::state::{Layout, MemoryShare, StateTable, StateUsage, Version};
@@ -48,6 +48,7 @@ enum Operator {
     Deduplicate(Box<Deduplicate>),
     Join(Box<Join>),
     Keyed(Box<Keyed>),
+    Lookup(Box<Lookup>),
     /// Rows of several inputs, with one schema.
     Union(SchemaRef),
 }
@@ -70,8 +71,12 @@ impl TableNames {
     /// Layouts of a step's tables.
     pub fn layouts(&mut self, step: &PlanNode) -> Result<Vec<Arc<Layout>>> {
         Ok(match step {
-            PlanNode::Aggregate { plan, .. } => vec![Aggregate::layout(plan, self.next("aggregate"))?],
-            PlanNode::Deduplicate { plan, .. } => vec![Deduplicate::layout(plan, self.next("distinct"))?],
+            PlanNode::Aggregate { plan, .. } => {
+                vec![Aggregate::layout(plan, self.next("aggregate"))?]
+            }
+            PlanNode::Deduplicate { plan, .. } => {
+                vec![Deduplicate::layout(plan, self.next("distinct"))?]
+            }
             PlanNode::Join { plan, .. } => Join::layouts(plan, &self.next("join"))?.to_vec(),
             PlanNode::Keyed { plan, .. } => vec![Keyed::layout(plan, self.next("keyed"))?],
             _ => Vec::new(),
@@ -96,8 +101,8 @@ impl Node {
         let operator = match step {
             PlanNode::Scan(_) => unreachable!("a scan is no node"),
             PlanNode::Calc { stages, .. } => Operator::Calc(Calc::new(stages.iter().cloned())),
-            PlanNode::Windows { function, schema, .. } => {
-                Operator::Windows(WindowAssigner::new(function.clone(), schema)?)
+            PlanNode::Windows { function, with_time, schema, .. } => {
+                Operator::Windows(WindowAssigner::new(function.clone(), *with_time, schema)?)
             }
             PlanNode::Aggregate { plan, .. } => {
                 Operator::Aggregate(Box::new(Aggregate::new(plan.clone(), mode, table())?))
@@ -110,6 +115,7 @@ impl Node {
                 Operator::Join(Box::new(Join::new(plan.clone(), tables, life)?))
             }
             PlanNode::Keyed { plan, .. } => Operator::Keyed(Box::new(Keyed::new(plan.clone(), table())?)),
+            PlanNode::Lookup { plan, .. } => Operator::Lookup(Box::new(Lookup::new(plan.clone())?)),
             PlanNode::Union { schema, .. } => Operator::Union(Arc::clone(schema)),
         };
         Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
@@ -124,6 +130,7 @@ impl Node {
             Operator::Deduplicate(deduplicate) => deduplicate.push(rows, self.late_ms)?,
             Operator::Join(join) => return join.push(input, rows, self.late_ms, out),
             Operator::Keyed(keyed) => keyed.push(rows, self.late_ms, self.current_ms)?,
+            Operator::Lookup(lookup) => return lookup.push(&rows, out),
             Operator::Union(schema) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
                 let (schema, columns) = (Arc::clone(schema), rows.columns().to_vec());
@@ -174,6 +181,14 @@ impl Node {
     pub fn set_now_ms(&mut self, now_ms: i64) {
         if let Operator::Keyed(keyed) = &mut self.operator {
             keyed.set_now_ms(now_ms);
+        }
+    }
+
+    /// Takes the rows of its table at rest, if it has one, among those of the query.
+    pub fn set_tables_at_rest(&mut self, tables: &[RecordBatch], memory: &MemoryShare) -> Result<()> {
+        match &mut self.operator {
+            Operator::Lookup(lookup) => lookup.set_table(tables[lookup.table()].clone(), memory),
+            _ => Ok(()),
         }
     }
 

@@ -1,4 +1,4 @@
-use crate::plan::WatermarkPolicy;
+use crate::plan::{WatermarkClock, WatermarkPlan, WatermarkPolicy};
 
 /// The watermark of a query by Spark's rules. Times are milliseconds since 1970.
 ///
@@ -12,29 +12,34 @@ pub struct Watermark {
     streams: Vec<StreamTime>,
     current_ms: i64,
     late_ms: i64,
+    /// The machine's clock.
+    now_ms: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StreamTime {
     delay_ms: i64,
+    clock: WatermarkClock,
+    /// When the last rows came, or the first time on the clock if none did.
+    last_rows_ms: Option<i64>,
     /// The greatest time since this process began: a checkpoint does not hold it.
     greatest_ms: Option<i64>,
 }
 
 impl Watermark {
-    /// A watermark over streams with these delays that goes on where a checkpoint was: at 0 and 0 for a new query.
+    /// A watermark over streams with these rules that goes on where a checkpoint was: at 0 and 0 for a new query.
     ///
     /// # Panics
     /// If rows would be late by a watermark that is yet to come.
-    pub fn new(
-        policy: WatermarkPolicy,
-        delays_ms: impl IntoIterator<Item = i64>,
-        current_ms: i64,
-        late_ms: i64,
-    ) -> Self {
+    pub fn new(policy: WatermarkPolicy, streams: &[WatermarkPlan], current_ms: i64, late_ms: i64) -> Self {
         assert!(late_ms <= current_ms, "a watermark of {late_ms} came before one of {current_ms}");
-        let streams = delays_ms.into_iter().map(|delay_ms| StreamTime { delay_ms, greatest_ms: None });
-        Self { policy, streams: streams.collect(), current_ms, late_ms }
+        let stream = |plan: &WatermarkPlan| StreamTime {
+            delay_ms: plan.delay_ms,
+            clock: plan.clock,
+            last_rows_ms: None,
+            greatest_ms: None,
+        };
+        Self { policy, streams: streams.iter().map(stream).collect(), current_ms, late_ms, now_ms: 0 }
     }
 
     /// True if no stream has one.
@@ -42,10 +47,27 @@ impl Watermark {
         self.streams.is_empty()
     }
 
-    /// Takes note of the greatest time of some rows of a stream, by its number among the delays.
+    /// Sets the machine's clock, in milliseconds since 1970. It never goes back.
+    pub fn set_now_ms(&mut self, now_ms: i64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        for stream in &mut self.streams {
+            stream.last_rows_ms.get_or_insert(now_ms);
+        }
+    }
+
+    /// Takes note of the greatest time of some rows of a stream, by its number.
     pub fn observe(&mut self, stream: usize, greatest_ms: i64) {
-        let greatest = &mut self.streams[stream].greatest_ms;
-        *greatest = (*greatest).max(Some(greatest_ms));
+        let stream = &mut self.streams[stream];
+        let limit_ms = stream.clock.future_limit_ms.map(|limit| self.now_ms.saturating_add(limit));
+        let greatest_ms = limit_ms.map_or(greatest_ms, |limit_ms| greatest_ms.min(limit_ms));
+        stream.greatest_ms = stream.greatest_ms.max(Some(greatest_ms));
+        stream.last_rows_ms = Some(self.now_ms);
+    }
+
+    /// True if the open batch's end would raise it for the reason alone that it does not wait for a stream any more.
+    pub fn rises_by_idleness(&self) -> bool {
+        let is_any_idle = self.streams.iter().any(|stream| stream.is_idle(self.now_ms));
+        is_any_idle && self.reached_ms() > self.current_ms
     }
 
     /// Rows of the open batch at this time or before are late.
@@ -61,16 +83,31 @@ impl Watermark {
     /// Ends the open batch.
     pub fn end_batch(&mut self) {
         self.late_ms = self.current_ms;
-        // A stream without rows is at 0: with the least one, the query's stands still until each has had one.
-        let reached = |stream: &StreamTime| {
-            stream.greatest_ms.map_or(0, |greatest| greatest.saturating_sub(stream.delay_ms))
+        self.current_ms = self.current_ms.max(self.reached_ms());
+    }
+
+    /// What the streams have come to: those that are not idle, or all if all are.
+    fn reached_ms(&self) -> i64 {
+        let chosen = |is_counted: &dyn Fn(&StreamTime) -> bool| {
+            let reached = self.streams.iter().filter(|stream| is_counted(stream)).map(StreamTime::reached_ms);
+            match self.policy {
+                WatermarkPolicy::Min => reached.min(),
+                WatermarkPolicy::Max => reached.max(),
+            }
         };
-        let reached = self.streams.iter().map(reached);
-        let chosen = match self.policy {
-            WatermarkPolicy::Min => reached.min(),
-            WatermarkPolicy::Max => reached.max(),
-        };
-        self.current_ms = self.current_ms.max(chosen.unwrap_or(0));
+        chosen(&|stream| !stream.is_idle(self.now_ms)).or_else(|| chosen(&|_| true)).unwrap_or(0)
+    }
+}
+
+impl StreamTime {
+    /// A stream without rows is at 0: with the least one, the query's stands still until each has had one.
+    fn reached_ms(&self) -> i64 {
+        self.greatest_ms.map_or(0, |greatest| greatest.saturating_sub(self.delay_ms))
+    }
+
+    fn is_idle(&self, now_ms: i64) -> bool {
+        let since_ms = self.last_rows_ms.map_or(0, |last| now_ms.saturating_sub(last));
+        self.clock.idle_after_ms.is_some_and(|after_ms| since_ms >= after_ms)
     }
 }
 
@@ -79,7 +116,11 @@ mod tests {
     use super::*;
 
     fn of_one(current_ms: i64, late_ms: i64) -> Watermark {
-        Watermark::new(WatermarkPolicy::Min, [1000], current_ms, late_ms)
+        Watermark::new(WatermarkPolicy::Min, &plans([1000]), current_ms, late_ms)
+    }
+
+    fn plans<const N: usize>(delays_ms: [i64; N]) -> [WatermarkPlan; N] {
+        delays_ms.map(|delay_ms| WatermarkPlan { column: 0, delay_ms, clock: WatermarkClock::default() })
     }
 
     fn ended(watermark: &mut Watermark) -> (i64, i64) {
@@ -112,7 +153,7 @@ mod tests {
     #[test]
     fn several_streams_give_the_least_or_the_greatest() {
         let of_two = |policy| {
-            let mut watermark = Watermark::new(policy, [1000, 0], 0, 0);
+            let mut watermark = Watermark::new(policy, &plans([1000, 0]), 0, 0);
             watermark.observe(0, 9000);
             let first = ended(&mut watermark);
             watermark.observe(1, 3000);
@@ -125,8 +166,48 @@ mod tests {
         );
         assert_eq!(of_two(WatermarkPolicy::Max), ((0, 8000), (8000, 8000)));
         // After a restart, too.
-        let mut restored = Watermark::new(WatermarkPolicy::Min, [0, 0], 5000, 5000);
+        let mut restored = Watermark::new(WatermarkPolicy::Min, &plans([0, 0]), 5000, 5000);
         restored.observe(0, 9000);
         assert_eq!(ended(&mut restored), (5000, 5000));
+    }
+
+    #[test]
+    fn an_idle_stream_is_not_waited_for_until_it_has_rows_again() {
+        let mut streams = plans([0, 0]);
+        streams[1].clock.idle_after_ms = Some(100);
+        let mut watermark = Watermark::new(WatermarkPolicy::Min, &streams, 0, 0);
+        watermark.set_now_ms(50_000);
+        watermark.observe(0, 9000);
+        watermark.set_now_ms(50_099);
+        assert!(!watermark.rises_by_idleness());
+        assert_eq!(ended(&mut watermark), (0, 0), "the other may have rows yet");
+        watermark.set_now_ms(50_100);
+        assert!(watermark.rises_by_idleness());
+        assert_eq!(ended(&mut watermark), (0, 9000));
+        assert!(!watermark.rises_by_idleness());
+        // Its rows count again, and what they hold back is not taken back.
+        watermark.observe(1, 9500);
+        watermark.observe(0, 12_000);
+        assert_eq!(ended(&mut watermark), (9000, 9500));
+        // All are idle: nothing is known that was not before.
+        streams[0].clock.idle_after_ms = Some(100);
+        let mut both = Watermark::new(WatermarkPolicy::Min, &streams, 0, 0);
+        both.set_now_ms(1000);
+        both.observe(0, 9000);
+        both.set_now_ms(5000);
+        assert!(!both.rises_by_idleness());
+        assert_eq!(ended(&mut both), (0, 0));
+    }
+
+    #[test]
+    fn times_far_in_the_future_move_it_as_far_as_the_limit() {
+        let mut streams = plans([1000]);
+        streams[0].clock.future_limit_ms = Some(60_000);
+        let mut watermark = Watermark::new(WatermarkPolicy::Min, &streams, 0, 0);
+        watermark.set_now_ms(500_000);
+        watermark.observe(0, i64::MAX);
+        assert_eq!(ended(&mut watermark), (0, 559_000));
+        watermark.observe(0, 505_000);
+        assert_eq!(ended(&mut watermark), (559_000, 559_000));
     }
 }

@@ -7,11 +7,12 @@ use arrow::datatypes::{Field, Schema, SchemaRef, TimestampMicrosecondType};
 use crate::error::{Result, computing, invalid};
 use crate::plan::{TIMESTAMP, WindowFunction};
 
-/// Gives rows their windows: start and end become the last two columns, and a row is repeated for each of its windows. Rows
-/// without a time are dropped, as in Spark.
+/// Gives rows their windows: start and end become the last two columns, or with the window's time, the last microsecond in it, the
+/// last three, and a row is repeated for each of its windows. Rows without a time are dropped, as in Spark.
 #[derive(Debug)]
 pub struct WindowAssigner {
     function: WindowFunction,
+    with_time: bool,
     time_column: usize,
     schema: SchemaRef,
 }
@@ -21,11 +22,13 @@ impl WindowAssigner {
     ///
     /// # Errors
     /// `Invalid` if it does not have the time column.
-    pub fn new(function: WindowFunction, rows: &Schema) -> Result<Self> {
+    pub fn new(function: WindowFunction, with_time: bool, rows: &Schema) -> Result<Self> {
         let time_column = rows.index_of(&function.time_column).map_err(computing)?;
-        let window = ["window_start", "window_end"].map(|name| Arc::new(Field::new(name, TIMESTAMP(), true)));
+        let names = ["window_start", "window_end", "window_time"];
+        let names = if with_time { &names[..] } else { &names[..2] };
+        let window = names.iter().map(|name| Arc::new(Field::new(*name, TIMESTAMP(), true)));
         let fields: Vec<_> = rows.fields().iter().cloned().chain(window).collect();
-        Ok(Self { function, time_column, schema: Arc::new(Schema::new(fields)) })
+        Ok(Self { function, with_time, time_column, schema: Arc::new(Schema::new(fields)) })
     }
 
     /// Rows with their windows.
@@ -67,7 +70,9 @@ impl WindowAssigner {
         };
         let columns: Result<Vec<ArrayRef>> = rows.columns().iter().map(column).collect();
         let mut columns = columns?;
-        for times in [starts, ends] {
+        // The last microsecond of a window is there, as its first one is.
+        let times = self.with_time.then(|| ends.iter().map(|end| end - 1).collect());
+        for times in [starts, ends].into_iter().chain(times) {
             columns.push(Arc::new(TimestampMicrosecondArray::from(times).with_timezone("+00:00")));
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(computing)
@@ -88,13 +93,14 @@ mod tests {
         let fields = vec![Field::new("n", DataType::Int64, false), Field::new("ts", TIMESTAMP(), true)];
         let schema = Arc::new(Schema::new(fields));
         let function = WindowFunction { time_column: "ts".into(), size_ms, slide_ms, offset_ms: 0 };
-        let assigner = WindowAssigner::new(function, &schema)?;
+        let assigner = WindowAssigner::new(function, true, &schema)?;
         let rows = RecordBatch::try_new(schema, vec![Arc::new(numbers), Arc::new(times)]).unwrap();
         let rows = assigner.push(&rows)?;
         let number = |row| rows.column(0).as_primitive::<Int64Type>().value(row);
-        let time = |column: usize, row| {
-            rows.column(column).as_primitive::<TimestampMicrosecondType>().value(row) / 1000
-        };
+        let us =
+            |column: usize, row| rows.column(column).as_primitive::<TimestampMicrosecondType>().value(row);
+        let time = |column: usize, row| us(column, row) / 1000;
+        assert!((0..rows.num_rows()).all(|row| us(4, row) == us(3, row) - 1), "the last microsecond");
         Ok((0..rows.num_rows()).map(|row| (number(row), time(2, row), time(3, row))).collect())
     }
 

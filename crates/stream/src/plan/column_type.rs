@@ -54,3 +54,53 @@ fn decimal(digits: &ExactNumberInfo) -> Result<DataType> {
     };
     Ok(DataType::Decimal128(precision, scale))
 }
+
+/// Name in SQL of a type of a column; Arrow's name of one that SQL here does not have.
+pub fn type_name(data_type: &DataType) -> String {
+    let name = match data_type {
+        DataType::Boolean => "BOOLEAN",
+        DataType::Int8 => "TINYINT",
+        DataType::Int16 => "SMALLINT",
+        DataType::Int32 => "INT",
+        DataType::Int64 => "BIGINT",
+        DataType::Float32 => "FLOAT",
+        DataType::Float64 => "DOUBLE",
+        DataType::Utf8 => "STRING",
+        DataType::Binary => "BINARY",
+        DataType::Date32 => "DATE",
+        DataType::Timestamp(..) => "TIMESTAMP",
+        DataType::Decimal128(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
+        DataType::List(item) => return format!("ARRAY<{}>", type_name(item.data_type())),
+        other => return other.to_string(),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_type_means_that_type() {
+        for name in [
+            "BOOLEAN",
+            "TINYINT",
+            "SMALLINT",
+            "INT",
+            "BIGINT",
+            "FLOAT",
+            "DOUBLE",
+            "STRING",
+            "BINARY",
+            "DATE",
+            "TIMESTAMP",
+            "DECIMAL(12, 3)",
+        ] {
+            let sql = Parser::new(&GenericDialect {}).try_with_sql(name).unwrap().parse_data_type().unwrap();
+            assert_eq!(type_name(&column_type(&sql).unwrap()), name);
+        }
+    }
+}

@@ -34,9 +34,38 @@ fn unit_ms(unit: &str) -> Option<i64> {
     })
 }
 
+/// The text of a duration in the greatest unit of which it is a whole number, which [`parse_duration_ms`] reads again.
+pub fn duration_text(ms: i64) -> String {
+    const UNITS: [(&str, i64); 5] =
+        [("days", 24 * 3600 * 1000), ("hours", 3600 * 1000), ("min", 60 * 1000), ("s", 1000), ("ms", 1)];
+    let is_whole = |unit_ms: i64| ms != 0 && ms % unit_ms == 0;
+    let (unit, unit_ms) = UNITS.into_iter().find(|(_, unit_ms)| is_whole(*unit_ms)).unwrap_or(("s", 1000));
+    match (ms / unit_ms, unit) {
+        (1, "days" | "hours") => format!("1 {}", unit.trim_end_matches('s')),
+        (number, _) => format!("{number} {unit}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_a_duration_is_short_and_is_read_again() {
+        for (ms, text) in [
+            (0, "0 s"),
+            (50, "50 ms"),
+            (1000, "1 s"),
+            (1500, "1500 ms"),
+            (90_000, "90 s"),
+            (60_000, "1 min"),
+            (3_600_000, "1 hour"),
+            (172_800_000, "2 days"),
+        ] {
+            assert_eq!(duration_text(ms), text);
+            assert_eq!(parse_duration_ms(text).unwrap(), ms);
+        }
+    }
 
     #[test]
     fn a_duration_is_a_number_and_a_unit() {

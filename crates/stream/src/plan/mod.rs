@@ -16,15 +16,19 @@ mod state_call;
 mod tokens;
 mod window_function;
 
-pub use column_type::{TIMESTAMP, column_type};
-pub use duration_text::parse_duration_ms;
+pub use column_type::{TIMESTAMP, column_type, type_name};
+pub use duration_text::{duration_text, parse_duration_ms};
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,
-    Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
+    LookupKind, LookupPlan, Pipeline, PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn,
+    WatermarkPlan, WindowKey,
 };
 pub use planner::{plan, plan_with};
-pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+pub use query::{
+    OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
+    WatermarkDefinition,
+};
 pub use script::Script;
-pub use settings::{Settings, Trigger, WatermarkPolicy};
+pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result, invalid};
 
@@ -8,7 +8,12 @@ use crate::error::{Error, Result, invalid};
 pub struct OptionMap {
     owner: String,
     options: BTreeMap<String, (String, String)>,
+    /// Names that were asked for: what an owner of this kind knows.
+    known: BTreeSet<String>,
 }
+
+/// Parts of names of options whose values are nobody's to see.
+const SECRETS: [&str; 6] = ["password", "secret", "jaas", "token", "credential", "ssl.key"];
 
 impl OptionMap {
     /// Options of `owner`, which messages name.
@@ -23,11 +28,18 @@ impl OptionMap {
                 return Err(invalid(format!("{owner}: the option '{name}' is given twice")));
             }
         }
-        Ok(Self { owner, options })
+        Ok(Self { owner, options, known: BTreeSet::new() })
+    }
+
+    /// The same options of another owner.
+    #[must_use]
+    pub fn owned_by(self, owner: String) -> Self {
+        Self { owner, ..self }
     }
 
     /// Takes an option, if it is there.
     pub fn take(&mut self, name: &str) -> Option<String> {
+        self.known.insert(name.to_owned());
         self.options.remove(&name.to_lowercase()).map(|(_, value)| value)
     }
 
@@ -66,6 +78,7 @@ impl OptionMap {
 
     /// Takes every option whose name starts with `prefix`; the names come without it and as they were written.
     pub fn take_prefixed(&mut self, prefix: &str) -> Vec<(String, String)> {
+        self.known.insert(format!("{prefix}*"));
         let names: Vec<String> =
             self.options.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
         let taken = names.iter().filter_map(|name| self.options.remove(name));
@@ -75,6 +88,15 @@ impl OptionMap {
     /// Error of an option with a wrong value.
     pub fn wrong(&self, name: &str, value: &str, expected: &str) -> Error {
         invalid(format!("{}: the option '{name}' is '{value}', expected {expected}", self.owner))
+    }
+
+    /// Options that are left, as they were written and in the order of their names; what is secret is hidden.
+    pub fn shown(&self) -> Vec<(String, String)> {
+        let shown = self.options.iter().map(|(lower, (name, value))| {
+            let is_secret = SECRETS.iter().any(|part| lower.contains(part));
+            (name.clone(), if is_secret { "(hidden)".to_owned() } else { value.clone() })
+        });
+        shown.collect()
     }
 
     /// Name of the stream or sink, for messages.
@@ -90,8 +112,13 @@ impl OptionMap {
         match self.options.into_values().next() {
             None => Ok(()),
             Some((name, _)) => {
-                Err(invalid(format!("{}: the option '{name}' is not honoured here", self.owner))
-                    .with_hint("docs/stream.md lists the options of each connector"))
+                let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+                Err(invalid(format!("{}: the option '{name}' is not honoured here", self.owner)).with_hint(
+                    format!(
+                        "{} are; docs/reference/stream-options.md tells what each does",
+                        known.join(", ")
+                    ),
+                ))
             }
         }
     }
@@ -113,9 +140,19 @@ mod tests {
         assert_eq!(map.take_prefixed("kafka."), [("security.protocol".to_owned(), "SSL".to_owned())]);
         let error = map.clone().finish().unwrap_err();
         assert_eq!(error.to_string(), "stream s: the option 'n' is not honoured here");
+        assert!(error.hint().unwrap().starts_with("kafka.*, subscribe are; "), "{error:?}");
         assert_eq!(map.take_number("N", 1, 3).unwrap(), 7);
         assert_eq!(map.take_number("N", 1, 3).unwrap(), 3);
         map.finish().unwrap();
+    }
+
+    #[test]
+    fn options_are_shown_without_what_is_secret() {
+        let given = [("kafka.sasl.Password", "p"), ("path", "d"), ("kafka.sasl.jaas.config", "j")];
+        let hidden = |name: &str| (name.to_owned(), "(hidden)".to_owned());
+        let expected =
+            [hidden("kafka.sasl.jaas.config"), hidden("kafka.sasl.Password"), ("path".into(), "d".into())];
+        assert_eq!(options(&given).unwrap().shown(), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::WindowFunction;
+use super::{WatermarkClock, WindowFunction};
 use crate::state_function::StateFunction;
 
 /// Work on the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
@@ -29,12 +29,14 @@ pub enum PlanNode {
         /// Steps that look at each row for itself, in this order.
         stages: Vec<Stage>,
     },
-    /// Windows, whose starts and ends become the last two columns; a row is repeated for each.
+    /// Windows, whose starts and ends become the last two columns, or with their times the last three; a row is repeated for each.
     Windows {
         /// The step before.
         input: Box<PlanNode>,
         /// The windows.
         function: WindowFunction,
+        /// True if the time by which what comes of a window is in a next one, the last of it, is wanted.
+        with_time: bool,
         /// Schema of the rows before.
         schema: SchemaRef,
     },
@@ -58,6 +60,13 @@ pub enum PlanNode {
         inputs: Box<[PlanNode; 2]>,
         /// The join.
         plan: JoinPlan,
+    },
+    /// Rows with those of a table at rest.
+    Lookup {
+        /// The step before.
+        input: Box<PlanNode>,
+        /// The join.
+        plan: LookupPlan,
     },
     /// Rows that a function gives of the rows of each key and the key's state.
     Keyed {
@@ -93,6 +102,8 @@ pub struct WatermarkPlan {
     pub column: usize,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
+    /// What the machine's clock says about it.
+    pub clock: WatermarkClock,
 }
 
 /// A step that looks at each row for itself.
@@ -132,6 +143,8 @@ pub struct AggregatePlan {
     pub window_key: Option<WindowKey>,
     /// What is computed of each group.
     pub calls: Vec<AggregateCall>,
+    /// Schema of its rows.
+    pub input: SchemaRef,
     /// Keys and results.
     pub schema: SchemaRef,
 }
@@ -150,6 +163,8 @@ pub struct WindowKey {
 pub struct AggregateCall {
     /// The function over the columns of its rows; integers are added as decimal numbers, which do not wrap.
     pub function: Arc<AggregateFunctionExpr>,
+    /// Condition on the rows of a group that count (`FILTER`).
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
     /// Type of the result: what the function gives is cast to it, or the query fails.
     pub result_type: DataType,
 }
@@ -227,6 +242,44 @@ pub struct JoinPlan {
     pub schema: SchemaRef,
 }
 
+/// A join of a stream with a table at rest: each row of the stream meets the table's rows once, and is not kept.
+#[derive(Debug, Clone)]
+pub struct LookupPlan {
+    /// Rows that come out.
+    pub kind: LookupKind,
+    /// Number of the table among the query's.
+    pub table: usize,
+    /// Steps that each row of the table takes when it is read.
+    pub table_stages: Vec<Stage>,
+    /// Keys of the stream's rows.
+    pub keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// Keys of the table's rows after these steps, of the same types.
+    pub table_keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// Types of the keys.
+    pub key_fields: Vec<FieldRef>,
+    /// Condition that has to hold for a pair beside the equal keys.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    /// True if the stream's columns come before the table's.
+    pub is_stream_first: bool,
+    /// Schema of the table's rows after its steps.
+    pub table_schema: SchemaRef,
+    /// Schema of pairs.
+    pub pair_schema: SchemaRef,
+    /// Schema of the rows that come out.
+    pub schema: SchemaRef,
+}
+
+/// Rows of which a join with a table at rest gives pairs or single ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupKind {
+    /// Pairs that match.
+    Inner,
+    /// Those, and rows of the stream without a match.
+    Left,
+    /// Rows of the stream that have a match, once.
+    LeftSemi,
+}
+
 /// A side of a join.
 #[derive(Debug, Clone)]
 pub struct JoinSidePlan {
@@ -281,6 +334,17 @@ impl JoinKind {
     }
 }
 
+impl LookupKind {
+    /// Name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inner => "INNER",
+            Self::Left => "LEFT OUTER",
+            Self::LeftSemi => "LEFT SEMI",
+        }
+    }
+}
+
 impl JoinPlan {
     /// Watermark of a side's state when the join's watermark is `watermark_ms`.
     pub fn state_watermark_ms(&self, side: usize, watermark_ms: i64) -> Option<i64> {
@@ -315,6 +379,7 @@ impl PlanNode {
             | Self::Windows { input, .. }
             | Self::Aggregate { input, .. }
             | Self::Deduplicate { input, .. }
+            | Self::Lookup { input, .. }
             | Self::Keyed { input, .. } => vec![input],
             Self::Join { inputs, .. } => inputs.iter().collect(),
             Self::Union { inputs, .. } => inputs.iter().collect(),

@@ -19,6 +19,7 @@ use super::script::{Insert, Script};
 use super::state_call::KeyedTable;
 use super::window_function::WindowedTable;
 use super::{TIMESTAMP, WindowFunction};
+use crate::aggregate_function::{collections, first_and_last};
 use crate::error::{Error, Result, invalid};
 use crate::state_function::StateFunctions;
 use keyed::KeyedCall;
@@ -28,11 +29,12 @@ mod aggregate;
 pub(super) mod distinct;
 mod join;
 mod keyed;
+mod lookup;
 mod rules;
 mod walk;
 
 /// Names of the columns that windows add.
-const WINDOW_COLUMNS: [&str; 2] = ["window_start", "window_end"];
+const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
 /// Queries of a job. `schema_of` gives what a stream's rows look like, or refuses its options.
 ///
@@ -95,7 +97,7 @@ fn plan_query(
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
     let logical = optimized(&state, &logical).map_err(in_query)?;
     let walk = Walk::new(&state, &relations, schemas, script);
-    let (root, streams) = walk.tree(&logical).map_err(in_query)?;
+    let (root, streams, tables) = walk.tree(&logical).map_err(in_query)?;
     let output_mode = insert.output_mode.unwrap_or(OutputMode::Append);
     rules::check(&root, output_mode).map_err(in_query)?;
     let mut streams = streams.iter().map(|name| (script.streams[name].clone(), Arc::clone(&schemas[name])));
@@ -108,6 +110,7 @@ fn plan_query(
         stream,
         stream_schema,
         further_streams: streams.collect(),
+        tables: tables.iter().map(|name| script.tables[name].clone()).collect(),
         pipeline,
         sink,
         output_mode,
@@ -128,6 +131,10 @@ fn relations(
     for (name, schema) in schemas {
         relations.insert(name.clone(), Relation::of(Base::Stream(name.clone())));
         register(context, name, schema)?;
+    }
+    for (name, table) in &script.tables {
+        relations.insert(name.clone(), Relation::of(Base::Table(name.clone())));
+        register(context, name, &table.schema())?;
     }
     let mut views = BTreeMap::new();
     for view in &script.views {
@@ -225,6 +232,8 @@ fn context() -> SessionContext {
     context.register_udf(distinct::within_watermark());
     // Spark's name for it.
     context.register_udaf(approx_distinct_udaf().as_ref().clone().with_aliases(["approx_count_distinct"]));
+    // Those of DataFusion by these names know other nulls, or only rows that are sorted.
+    first_and_last().into_iter().chain(collections()).for_each(|function| context.register_udaf(function));
     context
 }
 

@@ -1,4 +1,6 @@
-use arrow::datatypes::{DataType, SchemaRef};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::{OptionMap, Pipeline, Settings};
 
@@ -22,6 +24,18 @@ pub struct WatermarkDefinition {
     pub column: String,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
+    /// What the machine's clock says about it.
+    pub clock: WatermarkClock,
+}
+
+/// Options by which the machine's clock bears on a stream's watermark. Without them only rows move it, and it is the same each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WatermarkClock {
+    /// Milliseconds without rows after which the query's watermark does not wait for the stream: `scan.watermark.idle-timeout`,
+    /// as in Flink.
+    pub idle_after_ms: Option<i64>,
+    /// Milliseconds after now up to which times move the watermark: `watermark.future-limit`.
+    pub future_limit_ms: Option<i64>,
 }
 
 /// `CREATE STREAM`.
@@ -44,6 +58,26 @@ pub struct SinkDefinition {
     pub name: String,
     /// Its options.
     pub options: OptionMap,
+}
+
+/// `CREATE TABLE`: rows at rest, which a query reads when it starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<StreamColumn>,
+    /// Its options.
+    pub options: OptionMap,
+}
+
+impl TableDefinition {
+    /// Schema of its rows.
+    pub fn schema(&self) -> SchemaRef {
+        let field =
+            |column: &StreamColumn| Field::new(&column.name, column.data_type.clone(), column.is_nullable);
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
 }
 
 /// Which rows of an aggregation come out.
@@ -69,6 +103,8 @@ pub struct Query {
     pub stream_schema: SchemaRef,
     /// Further streams, of a join or a union, with what their rows look like.
     pub further_streams: Vec<(StreamDefinition, SchemaRef)>,
+    /// Tables at rest that streams are joined with, in the order in which operators number them.
+    pub tables: Vec<TableDefinition>,
     /// What is done with them.
     pub pipeline: Pipeline,
     /// Where they go.

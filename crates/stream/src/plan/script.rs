@@ -7,7 +7,10 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::planner::distinct::WITHIN_WATERMARK;
-use super::query::{OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+use super::query::{
+    OutputMode, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
+    WatermarkDefinition,
+};
 use super::state_call::{KeyedTable, take_state_calls};
 use super::window_function::{WindowedTable, take_window_functions};
 use super::{OptionMap, Settings, column_type, parse_duration_ms};
@@ -28,6 +31,8 @@ const SCRIPT_BYTES_MAX: usize = 1 << 20;
 pub struct Script {
     /// Streams by name.
     pub streams: BTreeMap<String, StreamDefinition>,
+    /// Tables at rest by name.
+    pub tables: BTreeMap<String, TableDefinition>,
     /// Sinks by name.
     pub sinks: BTreeMap<String, SinkDefinition>,
     /// Views in the order in which they stand: each may read those before it.
@@ -121,8 +126,14 @@ impl Script {
             Some("STREAM") if is_create => {
                 parser.next_token();
                 let stream = stream(&mut parser)?;
-                refuse_repeat("stream", &stream.name, self.streams.contains_key(&stream.name))?;
+                refuse_repeat("stream", &stream.name, self.is_relation(&stream.name))?;
                 self.streams.insert(stream.name.clone(), stream);
+            }
+            Some("TABLE") if is_create => {
+                parser.next_token();
+                let table = table(&mut parser)?;
+                refuse_repeat("table", &table.name, self.is_relation(&table.name))?;
+                self.tables.insert(table.name.clone(), table);
             }
             Some("SINK") if is_create => {
                 parser.next_token();
@@ -133,9 +144,7 @@ impl Script {
             }
             Some("VIEW" | "TEMPORARY") if is_create => {
                 let view = View::parse(dialect, tokens)?;
-                let is_repeat = self.streams.contains_key(&view.name)
-                    || self.views.iter().any(|other| other.name == view.name);
-                refuse_repeat("view", &view.name, is_repeat)?;
+                refuse_repeat("view", &view.name, self.is_relation(&view.name))?;
                 self.views.push(view);
                 return Ok(());
             }
@@ -149,11 +158,19 @@ impl Script {
                     "line {}, column {}: a statement that begins with '{}' is not one of a stream job",
                     at.line, at.column, first.token
                 );
-                return Err(invalid(text)
-                    .with_hint("CREATE STREAM, CREATE SINK, CREATE VIEW, SET and INSERT INTO are"));
+                return Err(invalid(text).with_hint(
+                    "CREATE STREAM, CREATE TABLE, CREATE SINK, CREATE VIEW, SET and INSERT INTO are",
+                ));
             }
         }
         end(&mut parser)
+    }
+
+    /// True if queries read something by this name.
+    fn is_relation(&self, name: &str) -> bool {
+        self.streams.contains_key(name)
+            || self.tables.contains_key(name)
+            || self.views.iter().any(|view| view.name == name)
     }
 }
 
@@ -262,8 +279,27 @@ fn stream(parser: &mut Parser<'_>) -> Result<StreamDefinition> {
         }
         parser.expect_token(&Token::RParen).map_err(syntax)?;
     }
-    let options = options(parser, format!("stream '{name}'"))?;
+    let mut options = options(parser, format!("stream '{name}'"))?;
+    if let Some(watermark) = &mut watermark {
+        watermark.clock = watermark_clock(&mut options)?;
+    }
     Ok(StreamDefinition { name, columns, watermark, options })
+}
+
+/// `name (column TYPE [NOT NULL], …) WITH (…)`
+fn table(parser: &mut Parser<'_>) -> Result<TableDefinition> {
+    let StreamDefinition { name, columns, watermark, options } = stream(parser)?;
+    let wrong = |text: &str| Err(invalid(format!("table '{name}': {text}")));
+    if columns.is_empty() {
+        return wrong("it names no columns");
+    }
+    if watermark.is_some() {
+        return wrong("a table at rest has no watermark");
+    }
+    if let Some(column) = columns.iter().find(|column| column.metadata.is_some()) {
+        return wrong(&format!("column '{}': there is no metadata", column.name));
+    }
+    Ok(TableDefinition { options: options.owned_by(format!("table '{name}'")), name, columns })
 }
 
 /// `name TYPE [METADATA [FROM 'column']] [NOT NULL]`
@@ -302,7 +338,22 @@ fn watermark_definition(parser: &mut Parser<'_>) -> Result<WatermarkDefinition> 
         }
         delay_ms = parse_duration_ms(&text)?;
     }
-    Ok(WatermarkDefinition { column, delay_ms })
+    Ok(WatermarkDefinition { column, delay_ms, clock: WatermarkClock::default() })
+}
+
+fn watermark_clock(options: &mut OptionMap) -> Result<WatermarkClock> {
+    let mut duration = |name| {
+        let given = options.take(name);
+        let parsed = given.map(|text| match parse_duration_ms(&text) {
+            Ok(ms) if ms > 0 => Ok(ms),
+            _ => Err(options.wrong(name, &text, "a duration of 1 ms or more")),
+        });
+        parsed.transpose()
+    };
+    Ok(WatermarkClock {
+        idle_after_ms: duration("scan.watermark.idle-timeout")?,
+        future_limit_ms: duration("watermark.future-limit")?,
+    })
 }
 
 /// `WITH ('name' = 'value', …)`
@@ -406,7 +457,9 @@ mod tests {
             ]
         );
         assert_eq!(stream.columns[3].metadata.as_deref(), Some("key"));
-        assert_eq!(stream.watermark, Some(WatermarkDefinition { column: "ts".into(), delay_ms: 5000 }));
+        let clock = WatermarkClock::default();
+        let expected = WatermarkDefinition { column: "ts".into(), delay_ms: 5000, clock };
+        assert_eq!(stream.watermark, Some(expected));
         assert!(script.sinks.contains_key("out"));
         let insert = &script.inserts[0];
         assert_eq!((insert.sink.as_str(), insert.output_mode), ("out", Some(OutputMode::Update)));
@@ -421,7 +474,7 @@ mod tests {
         for (text, expected) in [
             (String::new(), "the job has no query"),
             (with("SELECT 1"), "a statement that begins with 'SELECT'"),
-            (with("CREATE TABLE t (a INT)"), "a statement that begins with 'CREATE'"),
+            (with("CREATE INDEX i ON t (a)"), "a statement that begins with 'CREATE'"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT SOMETIMES"), "EMIT SOMETIMES is not understood"),
             (
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),

@@ -1,8 +1,48 @@
-use super::parse_duration_ms;
+use super::{duration_text, parse_duration_ms};
 use crate::error::{Error, Result, invalid};
 
-/// Shortest time between checkpoints, in milliseconds.
+/// Shortest time between checkpoints, in milliseconds. Each batch of a trigger by time is one.
 const CHECKPOINT_INTERVAL_MIN_MS: i64 = 10;
+
+/// A key of `SET`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingEntry {
+    /// Its name.
+    pub key: &'static str,
+    /// Kind of its values.
+    pub values: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// All keys of `SET`: one that is not here is refused.
+pub const SETTINGS: [SettingEntry; 5] = [
+    SettingEntry {
+        key: "trigger",
+        values: "`real time`, `every` and a duration, `available now` or `once`",
+        meaning: "`real time` takes rows as they come, for ever; `every 10 seconds` takes what is there in a batch at each multiple of that time; `available now` takes what is there when the query starts, and ends; `once` does so in one batch",
+    },
+    SettingEntry {
+        key: "execution.checkpointing.interval",
+        values: "duration, at least 10 ms",
+        meaning: "time between checkpoints, as in Flink; with `exactly-once` most of the latency",
+    },
+    SettingEntry {
+        key: "yeoul.stream.tick",
+        values: "duration, at least 1 ms",
+        meaning: "time between moves of the watermark while rows come as they will",
+    },
+    SettingEntry {
+        key: "spark.sql.streaming.minBatchesToRetain",
+        values: "number from 2 on",
+        meaning: "checkpoints that are kept",
+    },
+    SettingEntry {
+        key: "spark.sql.streaming.multipleWatermarkPolicy",
+        values: "`min` or `max`",
+        meaning: "which watermark counts among those of several streams; `max` makes rows of slow streams late",
+    },
+];
 
 /// When a query runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +51,11 @@ pub enum Trigger {
     RealTime,
     /// Rows that are there when the query starts, up to those; then it ends.
     AvailableNow,
+    /// The same in one batch, however much there is.
+    Once,
+    /// Batches that begin at multiples of so many milliseconds since 1970, each with what is there (Spark's processing time). One that
+    /// takes longer is followed at once by the next.
+    Every(i64),
 }
 
 /// Rule by which the watermark of a query with several streams follows from theirs.
@@ -76,20 +121,50 @@ impl Settings {
                 };
             }
             _ => {
-                let hint = "known are trigger, execution.checkpointing.interval, yeoul.stream.tick, \
-                            spark.sql.streaming.minBatchesToRetain and spark.sql.streaming.multipleWatermarkPolicy";
-                return Err(invalid(format!("the setting '{key}' is not honoured")).with_hint(hint));
+                let known: Vec<&str> = SETTINGS.iter().map(|entry| entry.key).collect();
+                return Err(invalid(format!("the setting '{key}' is not honoured"))
+                    .with_hint(format!("known are {}", known.join(", "))));
             }
         }
         Ok(())
     }
+
+    /// The value of a key, as [`set`](Self::set) takes it; nothing if there is no such key.
+    pub fn get(&self, key: &str) -> Option<String> {
+        Some(match key {
+            "trigger" => match self.trigger {
+                Trigger::RealTime => "real time".to_owned(),
+                Trigger::AvailableNow => "available now".to_owned(),
+                Trigger::Once => "once".to_owned(),
+                Trigger::Every(period_ms) => format!("every {}", duration_text(period_ms)),
+            },
+            "execution.checkpointing.interval" => duration_text(self.checkpoint_interval_ms),
+            "yeoul.stream.tick" => duration_text(self.tick_ms),
+            "spark.sql.streaming.minBatchesToRetain" => self.retained_checkpoints.to_string(),
+            "spark.sql.streaming.multipleWatermarkPolicy" => match self.watermark_policy {
+                WatermarkPolicy::Min => "min".to_owned(),
+                WatermarkPolicy::Max => "max".to_owned(),
+            },
+            _ => return None,
+        })
+    }
+
+    /// All keys with their values.
+    pub fn shown(&self) -> Vec<(String, String)> {
+        let value = |entry: &SettingEntry| self.get(entry.key).expect("each key of the table has a value");
+        SETTINGS.iter().map(|entry| (entry.key.to_owned(), value(entry))).collect()
+    }
 }
 
 fn trigger(value: &str) -> Result<Trigger> {
+    if let Some(every) = value.trim().to_lowercase().strip_prefix("every ") {
+        return duration("trigger", every, CHECKPOINT_INTERVAL_MIN_MS).map(Trigger::Every);
+    }
     match value.to_lowercase().replace(['-', '_', ' '], "").as_str() {
         "realtime" => Ok(Trigger::RealTime),
         "availablenow" => Ok(Trigger::AvailableNow),
-        _ => Err(wrong("trigger", value, "'real time' or 'available now'")),
+        "once" => Ok(Trigger::Once),
+        _ => Err(wrong("trigger", value, "'real time', 'every 10 seconds', 'available now' or 'once'")),
     }
 }
 
@@ -114,9 +189,16 @@ mod tests {
         settings.set("spark.sql.streaming.minBatchesToRetain", "5").unwrap();
         assert_eq!((settings.trigger, settings.checkpoint_interval_ms), (Trigger::AvailableNow, 100));
         assert_eq!(settings.retained_checkpoints, 5);
+        let mut timed = Settings::default();
+        for (value, trigger) in [("Once", Trigger::Once), ("every 5 seconds", Trigger::Every(5000))] {
+            timed.set("trigger", value).unwrap();
+            assert_eq!(timed.trigger, trigger);
+        }
         let before = settings.clone();
         for (key, value) in [
-            ("trigger", "once"),
+            ("trigger", "twice"),
+            ("trigger", "every 9 ms"),
+            ("trigger", "every day"),
             ("execution.checkpointing.interval", "1 ms"),
             ("spark.sql.streaming.minBatchesToRetain", "1"),
             ("spark.sql.shuffle.partitions", "5"),
@@ -125,5 +207,24 @@ mod tests {
             assert!(error.contains(key), "{error}");
         }
         assert_eq!(settings, before);
+    }
+
+    #[test]
+    fn each_value_that_is_shown_sets_the_same() {
+        let mut settings = Settings {
+            trigger: Trigger::AvailableNow,
+            checkpoint_interval_ms: 1500,
+            tick_ms: 20,
+            retained_checkpoints: 7,
+            watermark_policy: WatermarkPolicy::Max,
+        };
+        let shown = settings.shown();
+        settings = Settings::default();
+        for (key, value) in &shown {
+            assert_ne!(Settings::default().get(key).as_ref(), Some(value), "{key}");
+            settings.set(key, value).unwrap();
+        }
+        assert_eq!(settings.shown(), shown);
+        assert_eq!(settings.get("trigger.interval"), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use yeoul_simulation::Random;
 
@@ -15,7 +15,8 @@ type Model = BTreeMap<(i64, String), (Option<i64>, Option<String>)>;
 fn layout() -> Arc<Layout> {
     let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
     let keys = vec![field("bucket", DataType::Int64), field("name", DataType::Utf8)];
-    let values = vec![field("number", DataType::Int64), field("text", DataType::Utf8)];
+    let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+    let values = vec![field("number", DataType::Int64), field("text", DataType::Utf8), field("list", list)];
     Arc::new(Layout::new("contract", keys, values).unwrap())
 }
 
@@ -32,12 +33,20 @@ fn keys(layout: &Layout, of: &[(i64, String)]) -> Keys {
     keys
 }
 
+/// Lists that go with numbers: null, empty, or with nulls in them.
+fn lists(numbers: &[Option<i64>]) -> ListArray {
+    let list =
+        |number: &Option<i64>| number.map(|n| vec![Some(n), None, Some(n / 2)].split_off(n as usize % 4));
+    ListArray::from_iter_primitive::<Int64Type, _, _>(numbers.iter().map(list))
+}
+
 fn model_of<'a>(rows: impl IntoIterator<Item = &'a StateRows>) -> Model {
     let mut model = Model::new();
     for part in rows {
         let (buckets, names) = (part.keys[0].as_primitive::<Int64Type>(), part.keys[1].as_string::<i32>());
         let (numbers, texts) =
             (part.values[0].as_primitive::<Int64Type>(), part.values[1].as_string::<i32>());
+        assert_eq!(part.values[2].as_list::<i32>(), &lists(&numbers.iter().collect::<Vec<_>>()));
         for row in 0..part.len() {
             assert_eq!(part.buckets[row], Bucket(buckets.value(row)));
             let number = numbers.is_valid(row).then(|| numbers.value(row));
@@ -80,9 +89,10 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
                     let numbers: Vec<_> = of.iter().map(|_| value(&mut random)).collect();
                     let texts: Vec<_> =
                         of.iter().map(|_| value(&mut random).map(|n| n.to_string())).collect();
-                    let values: [ArrayRef; 2] = [
+                    let values: [ArrayRef; 3] = [
                         Arc::new(Int64Array::from(numbers.clone())),
                         Arc::new(StringArray::from(texts.clone())),
+                        Arc::new(lists(&numbers)),
                     ];
                     table.write(&keys(&layout, &of), &values).unwrap();
                     model.extend(of.into_iter().zip(numbers.into_iter().zip(texts)));
@@ -379,7 +389,8 @@ fn a_snapshot_is_not_changed_by_what_comes_later() {
     let of = keys(&layout, &[(7, "a".into()), (8, "b".into())]);
     let write = |table: &mut MemoryTable, numbers: [i64; 2]| {
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
-        table.write(&of, &[Arc::new(Int64Array::from(numbers.to_vec())), texts]).unwrap();
+        let lists: ArrayRef = Arc::new(lists(&numbers.map(Some)));
+        table.write(&of, &[Arc::new(Int64Array::from(numbers.to_vec())), texts, lists]).unwrap();
     };
     write(&mut table, [1, 2]);
     let version = table.version().unwrap().unwrap();

@@ -11,6 +11,8 @@ mod shuffle;
 mod stream;
 #[cfg(feature = "sql")]
 mod tpc;
+#[cfg(any(feature = "sql", feature = "stream"))]
+mod until_done;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,8 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "sql")]
 use yeoul_bench::{generate::Suite as Tables, tpc::TpcArgs};
 
+#[cfg(feature = "stream")]
+pub use self::stream::{LoopArgs, run_loop};
 #[cfg(feature = "sql")]
 pub use self::tpc::{contestant, generate};
 

@@ -10,9 +10,10 @@ use yeoul_dfs::settings::apply;
 use yeoul_dfs::{datanode, local, namenode};
 
 use super::conf::Conf;
-use crate::daemon::{announce, port, run as run_daemon};
+use crate::daemon::{announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::memory::beyond_machine;
+use crate::port::port;
 
 /// Each transfer of a DataNode has a thread or two; `local` has several DataNodes.
 const BLOCKING_THREADS_MAX: usize = 8192;

@@ -1,6 +1,10 @@
 //! `yeoul stream run`, without a broker: rows on stdout, progress on stderr, and what is refused.
 
-use crate::harness::Folder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use crate::harness::{Folder, binary};
 
 const JOB: &str = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1');\n\
                    CREATE SINK c WITH ('connector' = 'console');\nSET trigger = 'available now';\n";
@@ -87,4 +91,166 @@ fn state_that_does_not_fit_the_memory_ends_the_query_by_name() {
     let err = String::from_utf8(err).unwrap();
     assert!(status.code() == Some(1) && err.contains("the state needs"), "{err}");
     assert!(err.contains("of --memory 200 MiB") && err.contains("hint: give it more --memory"), "{err}");
+}
+
+#[test]
+fn a_job_is_explained_and_nothing_starts() {
+    let folder = Folder::new();
+    let job = "CREATE STREAM s (id BIGINT) WITH ('connector' = 'kafka', 'kafka.bootstrap.servers' = 'nowhere:1', \
+                 'subscribe' = 't', 'format' = 'json');\n\
+               CREATE SINK c WITH ('connector' = 'console');\n";
+    folder.write("job.sql", format!("{job}INSERT INTO c SELECT id * 10 AS v FROM s WHERE id > 1;"));
+    folder.yeoul(["stream", "explain", "job.sql"]).shows(
+        "
+exit 0
+query c
+│  output mode: append
+│  guarantee: at least once
+│  trigger = real time
+│  execution.checkpointing.interval = [TIME]
+│  yeoul.stream.tick = [TIME]
+│  spark.sql.streaming.minBatchesToRetain = 100
+│  spark.sql.streaming.multipleWatermarkPolicy = min
+└─ sink c
+   │  writes to: console
+   │  connector = console
+   └─ project
+      │  columns: id * 10 AS v
+      └─ project
+         │  columns: id
+         └─ filter
+            │  condition: id > 1
+            └─ stream s
+                  source: kafka subscribe [t]
+                  columns: id BIGINT
+                  connector = kafka
+                  format = json
+                  kafka.bootstrap.servers = nowhere:1
+                  subscribe = t
+                  by default: startingOffsets = latest, failOnDataLoss = true
+",
+    );
+    let json = folder.yeoul(["stream", "explain", "job.sql", "--format", "json"]).done();
+    let start = "exit 0\n{\"name\":\"c\",\"outputMode\":\"append\",\"guarantee\":\"at least once\",\"settings\":{\"trigger\":\"real time\",";
+    assert!(json.starts_with(start) && json.trim_end().lines().count() == 2, "{json}");
+    folder.write("job.sql", format!("{job}INSERT INTO c SELECT id FROM s ORDER BY id;"));
+    folder.yeoul(["stream", "explain", "job.sql"]).shows(
+        "exit 2\n-- stderr\nerror: INSERT INTO c: ORDER BY: a stream has no end that one could sort before",
+    );
+    assert_eq!(folder.names(), ["job.sql"]);
+}
+
+#[test]
+fn a_checkpoint_is_shown_with_its_rows_and_what_is_damaged_is_named() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1');\n\
+         CREATE SINK counts WITH ('connector' = 'noop');\nCREATE SINK c WITH ('connector' = 'console');\n\
+         SET trigger = 'available now';\n\
+         INSERT INTO counts SELECT value % 2 AS odd, count(*) AS n FROM r WHERE value < 1 GROUP BY value % 2 EMIT UPDATES;\n\
+         INSERT INTO c SELECT value FROM r WHERE value < 0;",
+    );
+    let (status, ..) = folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at"]).output();
+    assert!(status.success());
+    let shown = folder.yeoul(["stream", "state", "at"]).done();
+    for text in [
+        "query c\n",
+        "query counts\n",
+        "  state       none\n",
+        "  watermark   none yet\n",
+        "% Int64(2) BIGINT",
+        "{\"next\":1,",
+    ] {
+        assert!(shown.contains(text), "no '{text}' in\n{shown}");
+    }
+    let csv = folder.yeoul(["stream", "state", "at", "--format", "csv"]).done();
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+    assert!(
+        csv.lines().any(|line| line.starts_with("counts,1,1,") && line.contains(",aggregate,aggregate,1,")),
+        "{csv}"
+    );
+    let rows = ["stream", "state", "at", "--query", "counts", "--rows", "aggregate", "--format", "csv"];
+    folder.yeoul(rows).shows("exit 0\nover_at,key.r.value % Int64(2),value.count(Int64(1))[count]\n,0,1");
+    folder.yeoul(["stream", "state", "at", "--rows", "aggregate"]).shows(
+        "exit 2\n-- stderr\nerror: --rows shows those of one query, 'at' has several\nhint: choose one with --query: c, counts",
+    );
+    folder.yeoul(["stream", "state", "at/counts", "--rows", "join"]).shows(
+        "exit 1\n-- stderr\nerror: the query 'counts' has no table of state 'join'\nhint: aggregate are",
+    );
+    folder.yeoul(["stream", "state", "."]).shows(
+        "exit 1\n-- stderr\nerror: there is no checkpoint in '.'\nhint: name the directory that was given with --checkpoint, \
+         or a query's folder in it",
+    );
+    let manifest = folder.path().join("at/counts/yeoul/manifests/00000000000000000001");
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    std::fs::write(&manifest, bytes).unwrap();
+    let shown = folder.yeoul(["stream", "state", "at", "--query", "counts"]).done();
+    let warning = "warning: checkpoint 'at/counts/yeoul/manifests/00000000000000000001' cannot be used: its content is not what was written";
+    assert!(shown.starts_with("exit 0\n") && shown.contains(warning), "{shown}");
+}
+
+/// A page of a server, and its status code before it.
+fn page(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    format!("{}\n{body}", head.split(' ').nth(1).unwrap())
+}
+
+#[test]
+fn a_running_job_has_pages_for_prometheus_and_for_programs() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '100');\nCREATE SINK n WITH ('connector' = 'noop');\n\
+         SET 'execution.checkpointing.interval' = '20 ms';\nINSERT INTO n SELECT value FROM r;",
+    );
+    let mut command = binary();
+    command.args(["stream", "run", "job.sql", "--checkpoint", "at", "--http-port", "0"]);
+    let mut process = command.current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.next().unwrap();
+    let address = told.strip_prefix("{\"address\":\"").and_then(|rest| rest.split('"').next());
+    let address = address.unwrap_or_else(|| panic!("no address in {told}")).to_owned();
+    assert!(lines.any(|line| line.starts_with("{\"event\":\"progress\"")));
+    let metrics = page(&address, "/metrics/prometheus");
+    assert!(
+        metrics.starts_with("200\n") && metrics.contains("yeoul_stream_active{query=\"n\"} 1\n"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("yeoul_stream_epochs_total{query=\"n\"} 0\n"), "{metrics}");
+    assert_eq!(page(&address, "/healthz"), "200\nok\n");
+    assert!(page(&address, "/queries").contains("\"lastProgress\":{"));
+    let pid = rustix::process::Pid::from_child(&process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    // What it says until it ends is read, so that it does not wait.
+    lines.for_each(drop);
+    assert!(process.wait().unwrap().success());
+}
+
+#[test]
+fn progress_is_told_in_the_form_that_is_wanted() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate');\nCREATE SINK n WITH ('connector' = 'noop');\n\
+         SET trigger = 'available now';\nINSERT INTO n SELECT value FROM r;",
+    );
+    let run = |form: &str| {
+        let (status, out, err) =
+            folder.yeoul(["stream", "run", "job.sql", "--checkpoint", form, "--progress", form]).output();
+        assert!(status.success() && out.is_empty());
+        String::from_utf8(err).unwrap()
+    };
+    assert_eq!(run("none"), "");
+    let table = run("table");
+    // The last picture takes the place of those before it.
+    let last = table.rsplit("\x1b[J").next().unwrap();
+    assert!(table.contains("\x1b[") && last.contains("ended") && last.contains("│ n"), "{table}");
+    assert!(run("json").lines().all(|line| line.starts_with("{\"event\":\"")));
 }

@@ -109,6 +109,20 @@ fn the_help_tells_what_there_is() {
 }
 
 #[test]
+fn a_comparison_of_streams_that_cannot_be_made_is_refused_before_anything_is_measured() {
+    let folder = Folder::new();
+    for (args, told) in [
+        (vec!["--against", "spark"], "--kafka <HOST:PORT>"),
+        (vec!["--against", "flink", "--kafka", "localhost:1"], "[possible values: spark]"),
+        (vec!["--latency-only"], "--kafka <HOST:PORT>"),
+        (vec!["--pipelines", "sort"], "error: there is no pipeline 'sort', expected stateless, "),
+    ] {
+        let seen = folder.yeoul([&["bench", "stream"][..], &args].concat()).done();
+        assert!(seen.starts_with("exit 2\n") && seen.contains(told), "{seen}");
+    }
+}
+
+#[test]
 fn what_was_generated_is_read_by_the_name_of_its_directory() {
     let folder = Folder::new();
     let made = folder.yeoul(["generate", "tpch", "--scale", "0.001", "--out", "data", "--json"]).done();

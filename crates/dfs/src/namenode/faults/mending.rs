@@ -6,7 +6,7 @@ use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
 
 use super::clients::{Client, POLICY};
 use super::nodes::Node;
-use super::world::{NODES, World};
+use super::world::{NODES, RACKS, World};
 use crate::ids::BlockId;
 use crate::policy::Policy;
 use crate::wire::proto::cluster::Unit;
@@ -141,6 +141,8 @@ impl World {
             Some(_) => (0..5).filter(|index| unit(group, length, *index).1 > 0).collect(),
         };
         assert_eq!(indices, expected, "{path}: {group} is whole again");
+        let racks: BTreeSet<usize> = places.iter().map(|place| place % RACKS).collect();
+        assert!(geometry(group).is_some() || racks.len() == RACKS, "{path}: all of {group} is on one rack");
         for (index, place) in indices.into_iter().zip(places) {
             let ((id, length), node) = (unit(group, length, index), &self.nodes[place]);
             assert!(node.has_good(id), "{path}: {id} of node {place} is damaged");

@@ -22,6 +22,8 @@ use crate::wire::proto::namenode as calls;
 use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 pub const NODES: usize = 8;
+/// Racks on which they stand in turn.
+pub const RACKS: usize = 2;
 const CLIENTS: usize = 3;
 
 /// Notices that a heartbeat overtakes at most: a link sends them as they come.
@@ -356,7 +358,7 @@ impl World {
             ip: format!("10.0.0.{at}"),
             transfer_port: 1,
             ipc_port: 2,
-            rack: format!("/rack{}", at % 2),
+            rack: format!("/rack{}", at % RACKS),
             pool: "BP".to_owned(),
             storages: vec![self.storage(at)],
             ..RegisterRequest::default()

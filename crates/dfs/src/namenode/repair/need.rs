@@ -29,20 +29,31 @@ pub struct Need {
     pub copies_missing: usize,
     /// Units that are on one DataNode with another one of their group.
     pub crowded: UnitSet,
+    /// Two or more copies of a block, and all of them, are on one rack.
+    pub is_on_one_rack: bool,
     /// How many more replicas or units may be lost before bytes are; none if it cannot be read as it is.
     pub tolerance: Option<usize>,
 }
 
 impl Need {
     /// What a block lacks that is to have so many copies, if it is one of whole replicas.
-    pub fn of(block: &Block, copies: usize, standing: impl Fn(&Replica) -> Standing) -> Self {
+    pub fn of<'a>(
+        block: &Block,
+        copies: usize,
+        standing: impl Fn(&Replica) -> Standing,
+        rack: impl Fn(DatanodeHandle) -> &'a str,
+    ) -> Self {
         let is_there = |replica: &Replica| standing(replica) != Standing::Dead;
         let needed = block.units_needed();
         if block.geometry().is_none() {
-            let there = block.good().filter(is_there).count();
-            let copies_missing = copies.saturating_sub(there);
-            let tolerance = there.checked_sub(needed);
-            return Self { missing: UnitSet::EMPTY, copies_missing, crowded: UnitSet::EMPTY, tolerance };
+            let racks: Vec<&str> = block.good().filter(is_there).map(|copy| rack(copy.datanode)).collect();
+            return Self {
+                missing: UnitSet::EMPTY,
+                copies_missing: copies.saturating_sub(racks.len()),
+                crowded: UnitSet::EMPTY,
+                is_on_one_rack: racks.len() > 1 && racks.iter().all(|rack| *rack == racks[0]),
+                tolerance: racks.len().checked_sub(needed),
+            };
         }
         let there = block.readable_units(is_there);
         let mut by_node: BTreeMap<DatanodeHandle, UnitSet> = BTreeMap::new();
@@ -60,6 +71,7 @@ impl Need {
             missing: block.units().without(there),
             copies_missing: 0,
             crowded: crowded.without(well_placed).intersection(block.units()),
+            is_on_one_rack: false,
             tolerance: there.len().checked_sub(needed),
         }
     }
@@ -70,6 +82,6 @@ impl Need {
         if !self.missing.is_empty() || self.copies_missing > 0 {
             return Some(Urgency::after_losses(tolerance));
         }
-        (!self.crowded.is_empty()).then_some(Urgency::MISPLACED)
+        (!self.crowded.is_empty() || self.is_on_one_rack).then_some(Urgency::MISPLACED)
     }
 }

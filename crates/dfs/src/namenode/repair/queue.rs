@@ -7,7 +7,7 @@ use crate::ids::BlockId;
 pub struct Urgency(u16);
 
 impl Urgency {
-    /// Nothing is missing, and two units are where one failure takes both.
+    /// Nothing is missing, and two units, or all copies, are where one failure takes them.
     pub const MISPLACED: Self = Self(u16::MAX);
 
     /// Something is missing, and so many losses more would lose bytes if there were one more.

@@ -34,7 +34,12 @@ impl State {
         }
         // One that has no pool yet only asks for it: until it has made its folders it can take no block.
         if !request.pool.is_empty() {
+            let had_racks = self.datanodes.has_racks();
             self.datanodes.register(request, context.now.steady_ms)?;
+            if !had_racks && self.datanodes.has_racks() {
+                // What was well placed so far may move.
+                self.datanodes.storages().for_each(|storage| self.blocks.mark_storage_changed(storage));
+            }
         }
         Ok(RegisterResponse {
             layout_version: protocol::LAYOUT_VERSION,

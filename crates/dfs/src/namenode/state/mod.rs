@@ -66,7 +66,7 @@ pub struct State {
     /// What lacks something, and who has been told to mend it.
     queue: Queue,
     orders: Orders,
-    /// Groups with two units on one DataNode for which there is no other.
+    /// Groups with two units on one DataNode for which there is no other, and blocks on one rack likewise.
     crowded: BTreeSet<BlockId>,
     /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
     surplus: HashMap<DatanodeHandle, BTreeMap<BlockId, u64>>,

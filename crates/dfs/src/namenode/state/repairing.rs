@@ -70,17 +70,11 @@ impl State {
             let node = self.datanodes.storage(storage).datanode;
             self.surplus.entry(node).or_default().insert(id, self.sequence);
         }
-        let has_place = {
-            let used: BTreeSet<_> = block.good().map(|replica| replica.datanode).collect();
-            self.datanodes.iter().any(|node| {
-                !used.contains(&node.handle)
-                    && self.datanodes.is_live(node.handle, steady_ms, self.rules.repair_after_ms)
-            })
-        };
+        let has_place = self.has_better_place(block, &need, steady_ms);
         // An order that makes what is there again goes first: the block may lack something else.
         self.call_off(id, |order| order.stamp == stamp && is_wanted(order, &need));
         match need.urgency() {
-            // It waits for another DataNode.
+            // It waits for a DataNode that comes (back).
             Some(Urgency::MISPLACED) if !has_place => {
                 self.crowded.insert(id);
                 self.queue.remove(id);
@@ -88,6 +82,23 @@ impl State {
             Some(urgency) if !self.orders.has(id) => self.queue.insert(id, urgency, steady_ms + SETTLE_MS),
             _ => self.queue.remove(id),
         }
+    }
+
+    /// True if there is a DataNode, or one on another rack, for what is where one failure takes too much.
+    fn has_better_place(&self, block: &Block, need: &Need, steady_ms: u64) -> bool {
+        let used: BTreeSet<_> = block.good().map(|replica| replica.datanode).collect();
+        let racks = if need.is_on_one_rack { self.racks(block, steady_ms) } else { BTreeSet::new() };
+        self.datanodes.iter().any(|node| {
+            !used.contains(&node.handle)
+                && !racks.contains(node.rack.as_str())
+                && self.datanodes.is_live(node.handle, steady_ms, self.rules.repair_after_ms)
+        })
+    }
+
+    /// The racks with good replicas of a block that are not missed.
+    fn racks(&self, block: &Block, steady_ms: u64) -> BTreeSet<&str> {
+        let there = block.good().filter(|replica| self.standing(replica, steady_ms) != Standing::Dead);
+        there.map(|replica| self.datanodes.node(replica.datanode).rack.as_str()).collect()
     }
 
     /// An order is over, well or not: its block is looked at again.
@@ -118,7 +129,10 @@ impl State {
     }
 
     fn need(&self, block: &Block, steady_ms: u64) -> Need {
-        Need::of(block, self.copies(block), |replica| self.standing(replica, steady_ms))
+        let standing = |replica: &Replica| self.standing(replica, steady_ms);
+        let rack = |node| self.datanodes.node(node).rack.as_str();
+        let need = Need::of(block, self.copies(block), standing, rack);
+        Need { is_on_one_rack: need.is_on_one_rack && self.datanodes.has_racks(), ..need }
     }
 
     fn standing(&self, replica: &Replica, steady_ms: u64) -> Standing {
@@ -166,7 +180,7 @@ impl State {
         let units = if need.missing.is_empty() { movable.collect() } else { need.missing };
         let targets = match Policy::of(block.policy) {
             Some(_) => self.unit_targets(block, units, &need, steady_ms, random),
-            None => self.copy_target(block, steady_ms, random).into_iter().collect(),
+            None => self.copy_target(block, &need, steady_ms, random).into_iter().collect(),
         };
         let sources: Vec<Place> = match Policy::of(block.policy) {
             Some(_) => {
@@ -264,18 +278,19 @@ impl State {
         units.iter().zip(&chosen).map(place).collect()
     }
 
-    /// Place of the next copy of a block: on another rack if all are on one, and there to a DataNode that is not in doubt.
-    fn copy_target(&self, block: &Block, steady_ms: u64, random: &mut fastrand::Rng) -> Option<Place> {
+    /// Place of the next copy of a block.
+    fn copy_target(
+        &self,
+        block: &Block,
+        need: &Need,
+        steady_ms: u64,
+        random: &mut fastrand::Rng,
+    ) -> Option<Place> {
         let candidates = self.room(block, block.length, steady_ms, |_| true);
-        let racks: BTreeSet<&str> =
-            block.good().map(|replica| self.datanodes.node(replica.datanode).rack.as_str()).collect();
-        let elsewhere: Vec<_> =
-            candidates.iter().filter(|candidate| !racks.contains(candidate.rack)).copied().collect();
-        let from = if racks.len() == 1 && !elsewhere.is_empty() { elsewhere } else { candidates };
-        let is_trusted = |candidate: &&Candidate<'_>| !self.orders.is_in_doubt(candidate.datanode, steady_ms);
-        let trusted: Vec<_> = from.iter().filter(is_trusted).copied().collect();
-        let from = if trusted.is_empty() { from } else { trusted };
-        let storage = placement::choose(&from, 1, None, random).pop()?;
+        let racks = self.racks(block, steady_ms);
+        let is_in_doubt = |node| self.orders.is_in_doubt(node, steady_ms);
+        let is_move = need.copies_missing == 0;
+        let storage = placement::choose_copy(&candidates, &racks, is_move, is_in_doubt, random)?;
         let index = crate::ids::BlockIndex(0);
         Some(Place { index, datanode: self.datanodes.storage(storage).datanode, storage })
     }
@@ -410,5 +425,6 @@ enum Planned {
 /// True if a block still lacks something that an order makes.
 fn is_wanted(order: &Order, need: &Need) -> bool {
     let wanted = need.missing.union(need.crowded);
-    need.copies_missing > 0 || order.targets.iter().any(|target| wanted.contains(target.index.unit()))
+    let is_copy = need.copies_missing > 0 || need.is_on_one_rack;
+    is_copy || order.targets.iter().any(|target| wanted.contains(target.index.unit()))
 }

@@ -102,6 +102,10 @@ impl Fixture {
     }
 
     fn register(&mut self, number: usize) {
+        self.register_on("", number);
+    }
+
+    fn register_on(&mut self, rack: &str, number: usize) {
         let storage = Storage {
             uuid: format!("DS-{number}"),
             kind: 1,
@@ -118,6 +122,7 @@ impl Fixture {
             transfer_port: 9866,
             ipc_port: 9867,
             storages: vec![storage],
+            rack: rack.to_owned(),
             pool: self.state.pool().to_owned(),
             ..RegisterRequest::default()
         };

@@ -46,14 +46,64 @@ fn a_query_goes_on_from_its_last_checkpoint() {
 }
 
 #[test]
+fn processes_that_begin_a_query_at_the_same_time_give_it_one_id() {
+    for _ in 0..50 {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, start) = (place.path(), std::sync::Barrier::new(4));
+        let ids: Vec<String> = std::thread::scope(|scope| {
+            let begun: [_; 4] = std::array::from_fn(|_| {
+                scope.spawn(|| {
+                    let store = open(folder);
+                    start.wait();
+                    store.query_id().unwrap()
+                })
+            });
+            begun.map(|begun| begun.join().unwrap()).to_vec()
+        });
+        let stands = open(folder).query_id().unwrap();
+        assert!(ids.iter().all(|id| *id == stands), "{ids:?}, and {stands} stands there");
+        let names: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{names:?}");
+    }
+}
+
+#[test]
 fn an_older_process_is_fenced() {
     let place = tempfile::tempdir().unwrap();
     let mut old = open(place.path());
     let claimed = old.claim(claim("s")).unwrap().manifest;
+    assert_eq!(old.newest_generation().unwrap(), Some(claimed.generation));
     let new = open(place.path()).claim(claim("s")).unwrap().manifest;
+    assert_eq!(old.newest_generation().unwrap(), Some(claimed.generation + 1));
     assert_eq!(old.mark(&after(&claimed, 5)).unwrap(), Marked::Taken);
     let last = open(place.path()).claim(claim("s")).unwrap().manifest;
     assert_eq!((last.sources[0].offset.clone(), last.generation), (json!(0), new.generation + 1));
+}
+
+#[test]
+fn a_query_of_another_shape_is_refused_before_it_takes_anything_over() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = open(place.path());
+    let sources = |name: &str| vec![name.to_owned()];
+    assert!(!store.check(&sources("s"), None, None).unwrap(), "nobody has it");
+    let output = || Some(OutputClaim { transactional_id: "a".to_owned(), committed: None });
+    let state_identity = Some("count".to_owned());
+    let claimed = store.claim(Claim { output: output(), state_identity, ..claim("s") }).unwrap().manifest;
+    let other = open(place.path());
+    assert!(other.check(&sources("s"), Some("count"), Some("a")).unwrap());
+    for (refused, expected) in [
+        (other.check(&sources("t"), Some("count"), Some("a")), "the query reads t"),
+        (other.check(&sources("s"), Some("sum"), Some("a")), "the query keeps sum"),
+        (other.check(&sources("s"), None, Some("a")), "the query keeps nothing"),
+        (other.check(&sources("s"), Some("count"), Some("b")), "the query has 'b'"),
+        (other.check(&sources("s"), Some("count"), None), "delivered exactly once"),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(store.mark(&after(&claimed, 5)).unwrap(), Marked::Set, "it goes on undisturbed");
 }
 
 #[test]

@@ -6,4 +6,4 @@ mod state_file;
 
 pub use manifest::{Manifest, ManifestError, SourcePosition, StateFile};
 pub use spark_log::{SparkMetadata, commit_entry, offset_entry};
-pub use state_file::{read_state_file, write_state_file};
+pub use state_file::{read_state_file, read_state_layout, write_state_file};

@@ -94,6 +94,32 @@ pub fn read_state_file(layout: &Layout, bytes: Vec<u8>) -> Result<StoredVersion>
     Ok(StoredVersion { kind, evicted_until, rows })
 }
 
+/// Layout of a file of state, as far as the file tells it: names and types of keys and values.
+///
+/// # Errors
+/// `Corrupt` if it is none of the table of this name.
+pub fn read_state_layout(table: &str, bytes: &[u8]) -> Result<Layout> {
+    let damaged = || corrupt("it is no file of state");
+    let (mut decoder, mut left) = (StreamDecoder::new(), Buffer::from(bytes));
+    while decoder.schema().is_none() && !left.is_empty() {
+        decoder.decode(&mut left).map_err(|error| damaged().with_source(error))?;
+    }
+    let found = decoder.schema().ok_or_else(damaged)?;
+    if found.metadata().get("table").is_none_or(|name| name != table) {
+        return Err(corrupt(format!("it is of another table than '{table}'")));
+    }
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for field in found.fields().iter().skip(OWN_COLUMNS) {
+        let (columns, name) = match (field.name().strip_prefix("key."), field.name().strip_prefix("value.")) {
+            (Some(name), _) => (&mut keys, name),
+            (None, Some(name)) => (&mut values, name),
+            (None, None) => return Err(damaged()),
+        };
+        columns.push(Arc::new(field.as_ref().clone().with_name(name)));
+    }
+    Layout::new(table, keys, values)
+}
+
 fn schema(layout: &Layout, kind: VersionKind, evicted_until: Option<Bucket>) -> SchemaRef {
     let mut fields =
         vec![Field::new("bucket", DataType::Int64, false), Field::new("partition", DataType::UInt16, false)];
@@ -188,14 +214,28 @@ mod tests {
         assert!(error.contains("another table than 'other'"), "{error}");
     }
 
+    #[test]
+    fn a_file_tells_its_layout() {
+        let bytes = file(VersionKind::Delta, None, &[&[1, 2]]);
+        let told = read_state_layout("t", &bytes).unwrap();
+        let names = |fields: &[arrow::datatypes::FieldRef]| fields[0].name().clone();
+        assert_eq!((names(&told.keys), names(&told.values)), ("user".to_owned(), "count".to_owned()));
+        assert_eq!(read_state_file(&told, bytes.clone()).unwrap().rows[0].len(), 2);
+        assert_eq!(read_state_layout("t", &file(VersionKind::Snapshot, None, &[])).unwrap().keys.len(), 1);
+        let error = read_state_layout("other", &bytes).unwrap_err().to_string();
+        assert!(error.contains("another table than 'other'"), "{error}");
+    }
+
     proptest! {
         #[test]
         fn what_is_not_a_file_of_state_never_panics(
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0..2000_usize,
         ) {
+            let _ = read_state_layout("t", &bytes);
             let _ = read_state_file(&layout("t"), bytes);
             let whole = file(VersionKind::Delta, None, &[&[1, 2, 3]]);
+            let _ = read_state_layout("t", &whole[..cut.min(whole.len())]);
             let _ = read_state_file(&layout("t"), whole[..cut.min(whole.len())].to_vec());
         }
     }

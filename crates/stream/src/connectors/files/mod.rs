@@ -1,7 +1,7 @@
 //! Files of a directory, to read and to write.
 //!
 //! - [`FileSource`]: lines of new files, in planned epochs that [`PlanLog`] keeps
-//! - [`FileSink`]: a file of JSON lines for each epoch
+//! - [`FileSink`]: a file of lines for each epoch, of JSON or CSV
 
 mod lines;
 mod listing;
@@ -11,8 +11,8 @@ mod plan_log;
 mod sink;
 mod source;
 
-pub use options::FileSourceOptions;
-pub use sink::FileSink;
+pub use options::{CsvHeader, FileSourceOptions};
+pub use sink::{FileSink, FileSinkOptions};
 pub use source::FileSource;
 
 use log_entry::PlannedFile;

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use crate::connectors::format::CsvDialect;
 use crate::error::Result;
 use crate::plan::OptionMap;
 
@@ -12,6 +13,17 @@ pub struct FileSourceOptions {
     pub epoch_files_max: usize,
     /// Newest files come first: `latestFirst`.
     pub is_latest_first: bool,
+    /// Header that each file begins with.
+    pub header: Option<CsvHeader>,
+}
+
+/// Header of files of CSV, which is no row: the names of the fields in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CsvHeader {
+    /// Form of the files.
+    pub dialect: CsvDialect,
+    /// Names of the fields.
+    pub fields: Vec<String>,
 }
 
 impl FileSourceOptions {
@@ -33,6 +45,7 @@ impl FileSourceOptions {
             path,
             epoch_files_max: usize::try_from(files).unwrap_or(usize::MAX),
             is_latest_first: options.take_bool("latestFirst", false)?,
+            header: None,
         })
     }
 }

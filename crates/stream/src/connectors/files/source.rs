@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::lines::Lines;
 use super::listing::unseen_files;
 use super::plan_log::PlanLog;
-use super::{FileSourceOptions, PlannedFile};
+use super::{CsvHeader, FileSourceOptions, PlannedFile};
 use crate::connectors::{Polled, Source};
 use crate::error::{Error, ErrorKind, Result, computing, corrupt, invalid};
 
@@ -58,6 +58,17 @@ impl FileSource {
         json!({"logOffset": -1})
     }
 
+    /// Checks that its directory is there.
+    ///
+    /// # Errors
+    /// `Invalid` if not.
+    pub fn check(options: &FileSourceOptions) -> Result<()> {
+        if options.path.is_dir() {
+            return Ok(());
+        }
+        Err(invalid(format!("'{}' is no directory", options.path.display())))
+    }
+
     /// Goes on at an offset, with the log in `folder`.
     ///
     /// # Errors
@@ -66,9 +77,7 @@ impl FileSource {
         let given =
             offset.get("logOffset").and_then(Value::as_i64).and_then(|last| u64::try_from(last + 1).ok());
         let done = given.ok_or_else(|| corrupt(format!("{offset} is no offset of a source of files")))?;
-        if !options.path.is_dir() {
-            return Err(invalid(format!("'{}' is no directory", options.path.display())));
-        }
+        Self::check(&options)?;
         let log = PlanLog::open(folder)?;
         let (mut seen, mut number) = (HashSet::new(), 0);
         while let Some(files) = log.read(number)? {
@@ -118,7 +127,11 @@ impl Source for FileSource {
                     is_at_end = true;
                     break;
                 };
-                planned.lines = Some(Lines::open(&file)?);
+                let mut lines = Lines::open(&file)?;
+                if let Some(header) = &self.options.header {
+                    skip_header(&mut lines, header, &mut line)?;
+                }
+                planned.lines = Some(lines);
                 continue;
             };
             let Some(number) = lines.next(&mut line)? else {
@@ -184,6 +197,18 @@ impl Source for FileSource {
     fn has_logged_plan(&self) -> Result<bool> {
         Ok(self.log.read(self.done)?.is_some())
     }
+}
+
+/// Reads the header of a file; one without any line has none.
+fn skip_header(lines: &mut Lines, header: &CsvHeader, line: &mut Vec<u8>) -> Result<()> {
+    if lines.next(line)?.is_none() {
+        return Ok(());
+    }
+    header.dialect.check_header(&header.fields, line).map_err(|error| {
+        invalid(format!("the file '{}': {error}", lines.path()))
+            .with_source(error)
+            .with_hint("its columns have to be those of the stream in their order; 'header' = 'false' reads files without one")
+    })
 }
 
 #[cfg(test)]

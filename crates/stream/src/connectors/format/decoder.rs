@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
 use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
+use super::CsvDialect;
+use super::csv::CsvReader;
 use super::json::JsonReader;
 use crate::error::{Result, computing, invalid};
 use crate::plan::StreamColumn;
@@ -13,16 +15,23 @@ use crate::plan::StreamColumn;
 pub enum Decoder {
     /// The connector's rows are the stream's.
     AsTheyAre,
-    /// Columns are fields of JSON in the column `value`, or columns of the connector.
-    Json(JsonColumns),
+    /// Columns are fields of the column `value`, or columns of the connector.
+    Fields(FieldColumns),
 }
 
-/// Where the columns of a stream of JSON come from.
+/// Origin of the columns of a stream whose values have fields.
 #[derive(Debug)]
-pub struct JsonColumns {
-    reader: JsonReader,
+pub struct FieldColumns {
+    reader: FieldReader,
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
+}
+
+/// A reader of fields of values.
+#[derive(Debug)]
+enum FieldReader {
+    Json(JsonReader),
+    Csv(CsvReader),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +68,30 @@ impl Decoder {
     /// # Errors
     /// `Invalid` for a column that shows one that the connector does not have, or has with another type.
     pub fn json(owner: &str, columns: &[StreamColumn], connector: &Schema) -> Result<Self> {
+        Self::fields(owner, columns, connector, |schema| Ok(FieldReader::Json(JsonReader::new(schema))))
+    }
+
+    /// A decoder of CSV for these columns of a stream over these of a connector. Fields are those that are not of the connector, in
+    /// their order.
+    ///
+    /// # Errors
+    /// As [`json`](Self::json), and for types that CSV does not have.
+    pub fn csv(
+        owner: &str,
+        columns: &[StreamColumn],
+        connector: &Schema,
+        dialect: CsvDialect,
+    ) -> Result<Self> {
+        let reader = |schema| Ok(FieldReader::Csv(CsvReader::new(owner, schema, dialect)?));
+        Self::fields(owner, columns, connector, reader)
+    }
+
+    fn fields(
+        owner: &str,
+        columns: &[StreamColumn],
+        connector: &Schema,
+        reader: impl FnOnce(SchemaRef) -> Result<FieldReader>,
+    ) -> Result<Self> {
         let (mut fields, mut sources) = (Vec::new(), Vec::new());
         for column in columns {
             let Some(metadata) = &column.metadata else {
@@ -88,18 +121,18 @@ impl Decoder {
             return Err(invalid(format!("{owner}: no column is a field of the record's value"))
                 .with_hint("leave the columns and the format out for the connector's own columns"));
         }
-        let reader = JsonReader::new(Arc::new(Schema::new(fields)));
+        let reader = reader(Arc::new(Schema::new(fields)))?;
         let is_nullable = |column: &StreamColumn| column.is_nullable || column.metadata.is_some();
         let fields = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), is_nullable(c)));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(Self::Json(JsonColumns { reader, schema, sources }))
+        Ok(Self::Fields(FieldColumns { reader, schema, sources }))
     }
 
     /// Columns of the stream; nothing if they are the connector's.
     pub fn schema(&self) -> Option<SchemaRef> {
         match self {
             Self::AsTheyAre => None,
-            Self::Json(columns) => Some(Arc::clone(&columns.schema)),
+            Self::Fields(columns) => Some(Arc::clone(&columns.schema)),
         }
     }
 
@@ -110,12 +143,28 @@ impl Decoder {
     pub fn decode(&self, raw: RecordBatch) -> Result<Decoded> {
         match self {
             Self::AsTheyAre => Ok(Decoded { rows: raw, indices: None, malformed: Vec::new() }),
-            Self::Json(columns) => columns.decode(&raw),
+            Self::Fields(columns) => columns.decode(&raw),
         }
     }
 }
 
-impl JsonColumns {
+impl FieldReader {
+    fn read_all(&self, values: &BinaryArray) -> Result<RecordBatch, String> {
+        match self {
+            Self::Json(reader) => reader.read_all(values),
+            Self::Csv(reader) => reader.read_all(values),
+        }
+    }
+
+    fn refusal(&self, value: Option<&[u8]>) -> Option<String> {
+        match self {
+            Self::Json(reader) => reader.refusal(value),
+            Self::Csv(reader) => reader.refusal(value),
+        }
+    }
+}
+
+impl FieldColumns {
     fn decode(&self, raw: &RecordBatch) -> Result<Decoded> {
         let value = raw.column_by_name("value").expect("a connector of records has values");
         if let Ok(fields) = self.reader.read_all(value.as_binary::<i32>()) {
@@ -150,7 +199,7 @@ impl JsonColumns {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array, BinaryArray, Int64Array};
+    use arrow::array::{Array, Int64Array};
     use arrow::datatypes::{DataType, Int64Type};
 
     use super::*;
@@ -224,6 +273,25 @@ mod tests {
         let values: [Option<&[u8]>; 2] = [Some(b"{\"id\":3}{\"id\":4}"), Some(b" ")];
         let decoded = decoder().decode(raw(&values)).unwrap();
         assert_eq!((decoded.rows.num_rows(), decoded.malformed.len()), (0, 2), "{:?}", decoded.malformed);
+    }
+
+    #[test]
+    fn malformed_csv_goes_the_way_of_json() {
+        let columns = [
+            column("offset", DataType::Int64, true, Some("offset")),
+            column("id", DataType::Int64, false, None),
+            column("userName", DataType::Utf8, true, None),
+        ];
+        let mut options = crate::plan::OptionMap::new("stream 's'", []).unwrap();
+        let dialect = CsvDialect::of_stream(&mut options).unwrap();
+        let decoder = Decoder::csv("stream 's'", &columns, &raw(&[]).schema(), dialect).unwrap();
+        let values: [Option<&[u8]>; 5] =
+            [Some(b"1,a"), Some(b"x,b"), None, Some(b"{\"id\":3}"), Some(b"4,\"d\"")];
+        let decoded = decoder.decode(raw(&values)).unwrap();
+        assert_eq!((ids(&decoded.rows), decoded.indices), (vec![1, 4], Some(vec![0, 4])));
+        assert_eq!(decoded.rows.column(0).as_primitive::<Int64Type>().values().to_vec(), [100, 104]);
+        let rows: Vec<usize> = decoded.malformed.iter().map(|malformed| malformed.row).collect();
+        assert_eq!(rows, [1, 2, 3], "{:?}", decoded.malformed);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Values of records as columns, and back.
 
+mod csv;
 mod decoder;
 mod json;
 
+pub use csv::CsvDialect;
 pub use decoder::{Decoded, Decoder, Malformed};
 pub use json::write_json_lines;

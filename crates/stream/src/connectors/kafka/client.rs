@@ -24,9 +24,11 @@ pub(super) fn failed(what: &str, error: KafkaError) -> Error {
             ErrorKind::NotFound
         }
         Some(RDKafkaErrorCode::MessageSizeTooLarge) => ErrorKind::Invalid,
-        Some(RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed) => {
-            ErrorKind::Denied
-        }
+        Some(
+            RDKafkaErrorCode::TopicAuthorizationFailed
+            | RDKafkaErrorCode::ClusterAuthorizationFailed
+            | RDKafkaErrorCode::TransactionalIdAuthorizationFailed,
+        ) => ErrorKind::Denied,
         None => ErrorKind::Invalid,
         _ => ErrorKind::Unavailable,
     };

@@ -1,8 +1,8 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
 
-use super::KafkaSourceOptions;
-use super::producer::{Outgoing, Producer};
+use super::producer::{Outgoing, Producer, check_settings};
+use super::{KafkaSourceOptions, Transactions};
 use crate::BatchId;
 use crate::connectors::format::Malformed;
 use crate::error::Result;
@@ -15,20 +15,30 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// The topic of these options, if they have one, for the epochs from `open` on.
+    /// The topic of these options, if they have one, for the epochs from `open` on; in the transactions of the output, if that is
+    /// delivered exactly once.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open(options: &KafkaSourceOptions, open: BatchId) -> Result<Option<Self>> {
+    pub fn open(
+        options: &KafkaSourceOptions,
+        transactions: Option<&Transactions>,
+        open: BatchId,
+    ) -> Result<Option<Self>> {
         let Some(topic) = options.dead_letter_topic.clone() else { return Ok(None) };
-        // Only what both kinds of client know is sure to be of use here.
-        let consumer_only = ["group.id", "isolation.level", "check.crcs", "session.timeout.ms"];
-        let is_shared = |name: &str| {
-            !consumer_only.contains(&name)
-                && !["fetch.", "max.p", "queued."].iter().any(|prefix| name.starts_with(prefix))
-        };
-        let client: Vec<_> = options.client.iter().filter(|(name, _)| is_shared(name)).cloned().collect();
-        Ok(Some(Self { topic, producer: Producer::new(&client, open)? }))
+        if let Some(transactions) = transactions {
+            let producer = Producer::transactional(transactions.clone(), open);
+            return Ok(Some(Self { topic, producer }));
+        }
+        Ok(Some(Self { topic, producer: Producer::new(&settings(options), open)? }))
+    }
+
+    /// Checks that a producer of its own can be made, if there is to be one.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn check(options: &KafkaSourceOptions) -> Result<()> {
+        if options.dead_letter_topic.is_some() { check_settings(&settings(options)) } else { Ok(()) }
     }
 
     /// Sends records of a batch there.
@@ -77,4 +87,14 @@ impl DeadLetters {
     pub fn acknowledged(&mut self) -> Result<Option<BatchId>> {
         self.producer.acknowledged()
     }
+}
+
+/// Settings of the stream's client that both kinds of client know: they are sure to be of use for a producer.
+fn settings(options: &KafkaSourceOptions) -> Vec<(String, String)> {
+    let consumer_only = ["group.id", "isolation.level", "check.crcs", "session.timeout.ms"];
+    let is_shared = |name: &str| {
+        !consumer_only.contains(&name)
+            && !["fetch.", "max.p", "queued."].iter().any(|prefix| name.starts_with(prefix))
+    };
+    options.client.iter().filter(|(name, _)| is_shared(name)).cloned().collect()
 }

@@ -1,5 +1,5 @@
-//! What `yeoul bench stream` measures with: a producer at a steady rate, a consumer that knows how old records are, and the
-//! least that any pipeline does, a loop that consumes and produces.
+//! What `yeoul bench stream` measures with: a producer at a steady rate, a consumer, and the least that any pipeline does, a loop
+//! that consumes and produces.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -38,25 +39,21 @@ pub fn create_topics(servers: &str, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Sends records at a steady rate for so long, each a JSON object with its number `id` and the microseconds since 1970 when it was
-/// due, `sent`. Gives their count.
+/// Sends records at a steady rate until it is told to stop, each a JSON object with its number `id` and the microseconds since 1970
+/// when it was due, `sent`. Gives their count.
 ///
 /// # Errors
 /// If one cannot be sent.
-pub fn feed(servers: &str, topic: &str, per_second: u32, time: Duration) -> Result<u64> {
-    let producer: BaseProducer = config(servers)
-        .set("linger.ms", "1")
-        .create()
-        .map_err(|error| failed("cannot make the measuring producer", error))?;
+pub fn feed(servers: &str, topic: &str, per_second: u32, is_over: &AtomicBool) -> Result<u64> {
+    let producer = producer(servers)?;
     let (begin, begin_us) = (Instant::now(), now_us());
-    let total = (time.as_secs_f64() * f64::from(per_second)) as u64;
     let mut next = 0;
-    while next < total {
-        let due = ((begin.elapsed().as_secs_f64() * f64::from(per_second)) as u64).min(total);
+    while !is_over.load(Ordering::Relaxed) {
+        let due = (begin.elapsed().as_secs_f64() * f64::from(per_second)) as u64;
         while next < due {
             // The time when it was due: a producer that is late makes the pipeline look no faster.
             let sent = begin_us + (next as f64 * 1e6 / f64::from(per_second)) as i64;
-            let (key, value) = (next.to_string(), format!("{{\"id\":{next},\"sent\":{sent}}}"));
+            let (key, value) = record(next, sent);
             let sent = producer.send(BaseRecord::to(topic).key(&key).payload(&value));
             sent.map_err(|(error, _)| failed("cannot send a measuring record", error))?;
             next += 1;
@@ -65,34 +62,56 @@ pub fn feed(servers: &str, topic: &str, per_second: u32, time: Duration) -> Resu
         std::thread::sleep(Duration::from_micros(500));
     }
     producer.flush(FLUSH_MAX).map_err(|error| failed("cannot send the measuring records", error))?;
-    Ok(total)
+    Ok(next)
 }
 
-/// Ages in milliseconds of the records that come to a topic, until `is_last` says of one that it is the last, or it is told to stop.
+/// Sends records with these numbers as fast as the broker takes them.
 ///
 /// # Errors
-/// If the topic cannot be read.
-pub fn ages_ms(
+/// If one cannot be sent.
+pub fn fill(servers: &str, topic: &str, numbers: std::ops::Range<u64>) -> Result<()> {
+    let producer = producer(servers)?;
+    for number in numbers {
+        let (key, value) = record(number, now_us());
+        while let Err((error, _)) = producer.send(BaseRecord::to(topic).key(&key).payload(&value)) {
+            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
+                return Err(failed("cannot send a measuring record", error));
+            }
+            producer.poll(WAIT);
+        }
+    }
+    producer.flush(FLUSH_MAX).map_err(|error| failed("cannot send the measuring records", error))
+}
+
+fn record(number: u64, sent: i64) -> (String, String) {
+    (number.to_string(), format!("{{\"id\":{number},\"sent\":{sent}}}"))
+}
+
+/// Reads the records that come to a topic from its begin on. `take` gets each with the microseconds since 1970 at which it came, and says
+/// whether it wants more; it also ends when it is told to stop.
+///
+/// # Errors
+/// If the topic cannot be read, or a record is no JSON.
+pub fn read(
     servers: &str,
     topic: &str,
-    mut is_last: impl FnMut(&Value) -> bool,
+    mut take: impl FnMut(&Value, i64) -> bool,
     is_stopped: &AtomicBool,
-) -> Result<Vec<f64>> {
+) -> Result<()> {
     let consumer = consumer(servers, topic)?;
-    let (mut ages, mut is_done) = (Vec::new(), false);
-    while !is_done && !is_stopped.load(Ordering::Relaxed) {
+    while !is_stopped.load(Ordering::Relaxed) {
         let Some(message) = consumer.poll(WAIT) else { continue };
         let message = message.map_err(|error| failed("cannot read the measured topic", error))?;
         let now = now_us();
         let value: Option<Value> = message.payload().and_then(|value| serde_json::from_slice(value).ok());
-        let sent = value.as_ref().and_then(|value| value.get("sent")).and_then(Value::as_i64);
-        let (Some(value), Some(sent)) = (value, sent) else {
-            return Err(corrupt("a record of the measured topic has no time"));
+        let Some(value) = value else {
+            return Err(corrupt("a record of the measured topic is no JSON"));
         };
-        ages.push((now - sent) as f64 / 1000.0);
-        is_done = is_last(&value);
+        if !take(&value, now) {
+            break;
+        }
     }
-    Ok(ages)
+    Ok(())
 }
 
 /// Copies records from a topic to another one until it is told to stop, with the settings that the sink has.
@@ -143,7 +162,13 @@ fn consumer(servers: &str, topic: &str) -> Result<BaseConsumer> {
     Ok(consumer)
 }
 
-fn now_us() -> i64 {
+fn producer(servers: &str) -> Result<BaseProducer> {
+    let producer = config(servers).set("linger.ms", "1").create();
+    producer.map_err(|error| failed("cannot make the measuring producer", error))
+}
+
+/// The microseconds since 1970.
+pub fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }

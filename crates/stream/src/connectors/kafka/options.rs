@@ -1,4 +1,5 @@
 use super::{KafkaOffsets, StartingOffsets, TopicPartition};
+use crate::connectors::format::CsvDialect;
 use crate::error::{Result, invalid};
 use crate::plan::OptionMap;
 
@@ -50,6 +51,13 @@ pub enum SinkFormat {
     Json {
         /// Name of the key's column.
         key_field: Option<String>,
+    },
+    /// All columns as a record of CSV; the one of the option `key.fields` is the key, too.
+    Csv {
+        /// Name of the key's column.
+        key_field: Option<String>,
+        /// Form of the records.
+        dialect: CsvDialect,
     },
 }
 
@@ -137,7 +145,11 @@ impl KafkaSinkOptions {
         let format = match options.take("format").unwrap_or_else(|| "raw".to_owned()).as_str() {
             "raw" => SinkFormat::Raw,
             "json" => SinkFormat::Json { key_field: options.take("key.fields") },
-            other => return Err(options.wrong("format", other, "raw or json")),
+            "csv" => SinkFormat::Csv {
+                key_field: options.take("key.fields"),
+                dialect: CsvDialect::of_sink(options)?,
+            },
+            other => return Err(options.wrong("format", other, "raw, json or csv")),
         };
         if topic.is_none() && format != SinkFormat::Raw {
             return Err(invalid(format!("{}: the option 'topic' is missing", options.owner())));
@@ -154,6 +166,36 @@ impl KafkaSinkOptions {
         }
         Ok(Self { client, topic, format, transactional_id_prefix })
     }
+}
+
+/// Checks that malformed records of a stream can go into the transactions of a sink, if both have such: one producer has them,
+/// so they go to the same brokers.
+///
+/// # Errors
+/// `Invalid` if not.
+pub fn check_dead_letters(stream: &KafkaSourceOptions, sink: &KafkaSinkOptions) -> Result<()> {
+    let (Some(topic), Some(_)) = (&stream.dead_letter_topic, &sink.transactional_id_prefix) else {
+        return Ok(());
+    };
+    let [theirs, ours] = [&stream.client, &sink.client].map(|client| servers(client));
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "records of the dead-letter topic '{topic}' are part of the transactions of the sink, but they go to {} and output to {}",
+        theirs.join(","),
+        ours.join(",")
+    ))
+    .with_hint("give the stream and the sink the same 'kafka.bootstrap.servers', or leave 'dead-letter.topic' out"))
+}
+
+/// Addresses of the brokers, in the order of the alphabet.
+fn servers(client: &[(String, String)]) -> Vec<&str> {
+    let given = client.iter().filter(|(name, _)| name == "bootstrap.servers");
+    let mut servers: Vec<_> = given.flat_map(|(_, value)| value.split(',')).map(str::trim).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    servers
 }
 
 /// Reads `delivery-guarantee` and `transactional-id-prefix`, as Flink names them.
@@ -252,7 +294,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         let error = KafkaSinkOptions::take(&mut options(&[("topic", "t"), ("format", "xml")])).unwrap_err();
-        assert!(error.to_string().contains("'format' is 'xml', expected raw or json"));
+        assert!(error.to_string().contains("'format' is 'xml', expected raw, json or csv"));
         let delivery = "delivery-guarantee";
         for (given, expected) in [
             (
@@ -276,5 +318,31 @@ mod tests {
         assert_eq!(read.transactional_id_prefix.as_deref(), Some("yeoul"));
         let mut none = OptionMap::new("sink 'x'", []).unwrap();
         assert!(KafkaSinkOptions::take(&mut none).unwrap_err().to_string().contains("bootstrap.servers"));
+    }
+
+    #[test]
+    fn dead_letters_in_transactions_go_to_the_brokers_of_the_output() {
+        let at = |servers: &str, given: &[(&str, &str)]| {
+            let all = given.iter().copied().chain([("kafka.bootstrap.servers", servers)]);
+            OptionMap::new("s", all.map(|(name, value)| (name.to_owned(), value.to_owned()))).unwrap()
+        };
+        let stream = |servers: &str, letters: &[(&str, &str)]| {
+            let given = [&[("subscribe", "a")], letters].concat();
+            KafkaSourceOptions::take(&mut at(servers, &given)).unwrap()
+        };
+        let sink = |guarantee| {
+            let given = [("topic", "t"), ("delivery-guarantee", guarantee)];
+            KafkaSinkOptions::take(&mut at("h:1,h:2", &given)).unwrap()
+        };
+        let letters = [("dead-letter.topic", "dead")];
+        let exactly = sink("exactly-once");
+        check_dead_letters(&stream("h:2, h:1", &letters), &exactly).unwrap();
+        let error = check_dead_letters(&stream("h:3", &letters), &exactly).unwrap_err().to_string();
+        assert!(
+            error.contains("'dead'") && error.ends_with("they go to h:3 and output to h:1,h:2"),
+            "{error}"
+        );
+        check_dead_letters(&stream("h:3", &[]), &exactly).unwrap();
+        check_dead_letters(&stream("h:3", &letters), &sink("at-least-once")).unwrap();
     }
 }

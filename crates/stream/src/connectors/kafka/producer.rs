@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{
+    BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+};
 
 use super::client::{config, failed};
-use super::transactions::{Transactions, fenced};
+use super::transactions::Transactions;
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -80,19 +82,28 @@ pub(super) struct Outgoing<'a> {
     pub headers: &'a [(&'a str, &'a str)],
 }
 
+/// Checks that a producer can be made with these settings.
+pub(super) fn check_settings(client: &[(String, String)]) -> Result<()> {
+    let made: Result<BaseProducer, KafkaError> = config(&PRODUCER_DEFAULTS, client, &[]).create();
+    made.map(drop).map_err(wrong_settings)
+}
+
+fn wrong_settings(error: KafkaError) -> Error {
+    failed("cannot make a producer of Kafka with these options", error)
+}
+
 impl Producer {
     /// A producer for the epochs from `open` on.
     pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
         let context = Context::default();
         let deliveries = Arc::clone(&context.0);
         let made = config(&PRODUCER_DEFAULTS, client, &[]).create_with_context(context);
-        let client =
-            made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
-        let client = Arc::new(client);
+        let client = Arc::new(made.map_err(wrong_settings)?);
         Ok(Self { client, transactions: None, deliveries, open, ended: None, acknowledged: None })
     }
 
-    /// A producer whose records are in transactions.
+    /// A producer whose records are in transactions. All producers of the same transactions count their records together, so
+    /// that an epoch is acknowledged by all or by none.
     pub fn transactional(transactions: Transactions, open: BatchId) -> Self {
         let (client, deliveries) = (Arc::clone(&transactions.client), Arc::clone(&transactions.context.0));
         Self { client, transactions: Some(transactions), deliveries, open, ended: None, acknowledged: None }
@@ -126,9 +137,12 @@ impl Producer {
                     message = back;
                     std::thread::sleep(LOOK_EVERY);
                 }
-                Err((error, _)) if is_fenced(&self.client, &error) => return Err(fenced().with_source(error)),
                 Err((error, _)) => {
-                    return Err(failed(&format!("cannot send to topic '{}'", record.topic), error));
+                    let what = format!("cannot send to topic '{}'", record.topic);
+                    return Err(match &self.transactions {
+                        Some(transactions) => transactions.failure(&what, error),
+                        None => failed(&what, error),
+                    });
                 }
             }
         }
@@ -156,15 +170,14 @@ impl Producer {
     }
 
     fn check(&self) -> Result<()> {
-        match self.deliveries.failure.get() {
-            None => Ok(()),
-            Some(error) if is_fenced(&self.client, error) => Err(fenced().with_source(error.clone())),
-            Some(error) => {
-                Err(Error::new(ErrorKind::Unavailable, "a record could not be delivered to Kafka")
-                    .with_hint("start the query again: it goes on from its last checkpoint")
-                    .with_source(error.clone()))
-            }
-        }
+        let Some(error) = self.deliveries.failure.get() else { return Ok(()) };
+        let what = "a record could not be delivered to Kafka";
+        Err(match &self.transactions {
+            Some(transactions) => transactions.failure(what, error.clone()),
+            None => Error::new(ErrorKind::Unavailable, what)
+                .with_hint("start the query again: it goes on from its last checkpoint")
+                .with_source(error.clone()),
+        })
     }
 }
 

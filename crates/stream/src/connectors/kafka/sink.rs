@@ -2,11 +2,11 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
-use super::producer::{Outgoing, Producer};
+use super::producer::{Outgoing, Producer, check_settings};
 use super::{KafkaSinkOptions, SinkFormat, Transactions};
 use crate::BatchId;
 use crate::connectors::Sink;
-use crate::connectors::format::write_json_lines;
+use crate::connectors::format::{CsvDialect, write_json_lines};
 use crate::error::{Result, computing, invalid};
 
 /// Sink of records that are visible at once, each at least once: after a failure those since the last checkpoint come again. Or
@@ -28,7 +28,10 @@ impl KafkaSink {
             )),
             found => Ok(found.is_ok()),
         };
-        if let SinkFormat::Json { key_field } = &options.format {
+        if let SinkFormat::Csv { .. } = &options.format {
+            CsvDialect::check(owner, schema)?;
+        }
+        if let SinkFormat::Json { key_field } | SinkFormat::Csv { key_field, .. } = &options.format {
             return match key_field {
                 Some(name) if !is_bytes(name)? => {
                     Err(invalid(format!("{owner}: there is no column '{name}' for the key")))
@@ -54,6 +57,14 @@ impl KafkaSink {
             return Err(invalid(format!("{owner}: neither the option nor the column 'topic' is there")));
         }
         Ok(())
+    }
+
+    /// Checks that a producer can be made.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn check_settings(options: &KafkaSinkOptions) -> Result<()> {
+        check_settings(&options.client)
     }
 
     /// Opens the sink for the epochs from `open` on.
@@ -96,11 +107,22 @@ impl KafkaSink {
     }
 
     fn write_json(&self, rows: &RecordBatch, key_field: Option<&str>) -> Result<()> {
-        let topic = self.options.topic.as_deref().expect("it was checked");
-        let key = key_field.map(|name| bytes(rows, name)).transpose()?.flatten();
         let text = write_json_lines(rows)?;
         // A line end within a text is escaped.
-        for (row, value) in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
+        let values = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        self.write_values(rows, values, key_field)
+    }
+
+    /// Sends the values of rows, one for each in their order.
+    fn write_values<'a>(
+        &self,
+        rows: &RecordBatch,
+        values: impl Iterator<Item = &'a [u8]>,
+        key_field: Option<&str>,
+    ) -> Result<()> {
+        let topic = self.options.topic.as_deref().expect("it was checked");
+        let key = key_field.map(|name| bytes(rows, name)).transpose()?.flatten();
+        for (row, value) in values.enumerate() {
             let key = key.as_ref().filter(|key| key.is_valid(row)).map(|key| key.value(row));
             self.producer.send(&Outgoing {
                 topic,
@@ -119,6 +141,10 @@ impl Sink for KafkaSink {
         match &self.options.format {
             SinkFormat::Raw => self.write_raw(rows),
             SinkFormat::Json { key_field } => self.write_json(rows, key_field.as_deref()),
+            SinkFormat::Csv { key_field, dialect } => {
+                let records = dialect.records(rows)?;
+                self.write_values(rows, records.iter().map(Vec::as_slice), key_field.as_deref())
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::client::{config, failed, passes};
 use super::columns::{Record, RecordColumns};
 use super::offsets::planned_ends;
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, Subscription, TopicPartition};
-use crate::connectors::{Polled, Source};
+use crate::connectors::{Bell, Polled, Source};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// Most records that one poll gives.
@@ -77,6 +77,14 @@ impl KafkaSource {
             )));
         }
         Ok(KafkaOffsets(offsets).to_json())
+    }
+
+    /// Checks that its topics can be read.
+    ///
+    /// # Errors
+    /// `NotFound` for a topic that is not there; `Invalid` for options that Kafka's client refuses; if brokers do not answer.
+    pub fn check(options: &KafkaSourceOptions) -> Result<()> {
+        partitions(&consumer(options)?, &options.subscription, ANSWER_MAX).map(drop)
     }
 
     /// Goes on at an offset.
@@ -261,6 +269,12 @@ impl Source for KafkaSource {
         }
         let rows = if self.columns.rows() > 0 { Some(self.columns.finish()?) } else { None };
         Ok(Polled { rows, is_at_end: self.is_at_end() })
+    }
+
+    fn ring(&mut self, bell: &Bell) -> bool {
+        let bell = bell.clone();
+        self.consumer.set_nonempty_callback(move || bell.ring());
+        true
     }
 
     fn position(&self) -> Value {

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -22,6 +22,8 @@ const INIT_MAX: Duration = Duration::from_secs(120);
 const COMMIT_CALL_MAX: Duration = Duration::from_secs(10);
 /// Time for which the call is repeated; after that its outcome is in doubt.
 const COMMIT_MAX: Duration = Duration::from_secs(120);
+/// Pause between two such calls.
+const COMMIT_AGAIN: Duration = Duration::from_millis(20);
 /// Time that a part of the control topic may take to be read.
 const READ_MAX: Duration = Duration::from_secs(60);
 /// Wait of a poll.
@@ -36,6 +38,9 @@ const TIMEOUT_MAX_MS: i64 = 900_000;
 const MARKER_KEY: &str = "committed";
 /// Opaque of records that no epoch counts.
 const UNCOUNTED: usize = 2;
+/// Advice for a query whose transaction is lost.
+const START_AGAIN: &str =
+    "start the query again: it asks Kafka what is committed, and goes on without loss or repeat";
 
 /// The transactions of a query's output, one after another, of a producer that has fenced all before it.
 #[derive(Clone)]
@@ -44,7 +49,18 @@ pub struct Transactions {
     pub(super) client: Arc<ThreadedProducer<Context>>,
     id: Arc<str>,
     control_topic: Arc<str>,
-    is_open: Arc<AtomicBool>,
+    /// How long brokers let a transaction be open.
+    timeout: Duration,
+    state: Arc<State>,
+}
+
+/// State of the transactions, which the threads of a query share.
+struct State {
+    made: Instant,
+    /// Milliseconds from then, and one, to when the open transaction began; 0 if none is open.
+    opened_ms: AtomicU64,
+    /// Set once the open one failed in a way that a new producer mends.
+    can_begin_anew: AtomicBool,
 }
 
 /// Outcome of a commit.
@@ -63,13 +79,7 @@ pub enum CommitOutcome {
 /// # Errors
 /// `Invalid` if not.
 pub fn check_interval(options: &KafkaSinkOptions, interval_ms: i64) -> Result<()> {
-    let set = options.client.iter().find(|(name, _)| name == "transaction.timeout.ms");
-    let timeout_ms = match set {
-        None => TIMEOUT_MAX_MS,
-        Some((name, value)) => value
-            .parse()
-            .map_err(|_| invalid(format!("the option 'kafka.{name}' is '{value}', expected milliseconds")))?,
-    };
+    let timeout_ms = timeout_ms(options)?.unwrap_or(TIMEOUT_MAX_MS);
     if interval_ms < timeout_ms {
         return Ok(());
     }
@@ -77,6 +87,20 @@ pub fn check_interval(options: &KafkaSinkOptions, interval_ms: i64) -> Result<()
         "checkpoints each {interval_ms} ms, but a transaction ends with one and may be open for {timeout_ms} ms"
     ))
     .with_hint("lessen 'execution.checkpointing.interval', or set 'kafka.transaction.timeout.ms'"))
+}
+
+/// The timeout of transactions that a job sets.
+fn timeout_ms(options: &KafkaSinkOptions) -> Result<Option<i64>> {
+    let set = options.client.iter().find(|(name, _)| name == "transaction.timeout.ms");
+    let wrong = |(name, value): &(String, String)| {
+        invalid(format!("the option 'kafka.{name}' is '{value}', expected milliseconds"))
+    };
+    set.map(|set| set.1.parse().ok().filter(|ms| *ms > 0).ok_or_else(|| wrong(set))).transpose()
+}
+
+/// The transactional id of a query.
+pub fn transactional_id(prefix: &str, query_id: &str) -> String {
+    format!("{prefix}-{query_id}")
 }
 
 impl Transactions {
@@ -91,10 +115,12 @@ impl Transactions {
         query_id: &str,
         interval_ms: i64,
     ) -> Result<(Self, Option<OutputMarker>)> {
-        let id = format!("{prefix}-{query_id}");
+        let id = transactional_id(prefix, query_id);
         let control_topic = format!("{id}-control");
         create_control_topic(options, &control_topic)?;
-        let timeout = interval_ms.saturating_add(TIMEOUT_ROOM_MS).min(TIMEOUT_MAX_MS).to_string();
+        let timeout_ms = timeout_ms(options)?
+            .unwrap_or_else(|| interval_ms.saturating_add(TIMEOUT_ROOM_MS).min(TIMEOUT_MAX_MS));
+        let timeout = timeout_ms.to_string();
         let mut defaults = PRODUCER_DEFAULTS.to_vec();
         defaults.push(("transaction.timeout.ms", &timeout));
         let fixed = [("transactional.id", id.as_str()), ("enable.idempotence", "true"), ("acks", "all")];
@@ -110,7 +136,12 @@ impl Transactions {
             client: Arc::new(client),
             id: id.into(),
             control_topic: control_topic.into(),
-            is_open: Arc::default(),
+            timeout: Duration::from_millis(timeout_ms.unsigned_abs()),
+            state: Arc::new(State {
+                made: Instant::now(),
+                opened_ms: AtomicU64::new(0),
+                can_begin_anew: AtomicBool::new(false),
+            }),
         };
         Ok((transactions, committed))
     }
@@ -120,9 +151,43 @@ impl Transactions {
         &self.id
     }
 
+    /// Milliseconds for which brokers let one be open.
+    pub fn timeout_ms(&self) -> i64 {
+        i64::try_from(self.timeout.as_millis()).unwrap_or(i64::MAX)
+    }
+
     /// True if one is open.
     pub fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire)
+        self.state.opened_ms.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether they failed in a way that new ones mend: those abort or settle what is open, and say what is committed. It is not
+    /// so if a younger process has fenced these.
+    pub fn can_begin_anew(&self) -> bool {
+        self.state.can_begin_anew.load(Ordering::Acquire)
+    }
+
+    /// The error of the open transaction, which will not be committed by this process.
+    pub(super) fn failure(&self, what: &str, error: KafkaError) -> Error {
+        let found = if !is_fenced(&self.client, &error) {
+            failed(what, error).with_hint(START_AGAIN)
+        } else if let Some(open_for) = self.outlived_timeout() {
+            expired(open_for, self.timeout).with_source(error)
+        } else {
+            fenced().with_source(error)
+        };
+        // What is not the brokers' passing trouble would fail again.
+        if found.kind() == ErrorKind::Unavailable {
+            self.state.can_begin_anew.store(true, Ordering::Release);
+        }
+        found
+    }
+
+    /// For how long the open one is open, if that is too long: brokers abort it, and fence its producer as a younger process would.
+    fn outlived_timeout(&self) -> Option<Duration> {
+        let opened_ms = self.state.opened_ms.load(Ordering::Acquire).checked_sub(1)?;
+        let open_for = self.state.made.elapsed().saturating_sub(Duration::from_millis(opened_ms));
+        (open_for >= self.timeout).then_some(open_for)
     }
 
     /// Begins one, if none is open.
@@ -130,9 +195,9 @@ impl Transactions {
         if self.is_open() {
             return Ok(());
         }
-        let begun = self.client.begin_transaction();
-        begun.map_err(|error| failed_or_fenced("cannot begin a transaction", error))?;
-        self.is_open.store(true, Ordering::Release);
+        self.client.begin_transaction().map_err(|error| self.failure("cannot begin a transaction", error))?;
+        let opened_ms = u64::try_from(self.state.made.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+        self.state.opened_ms.store(opened_ms + 1, Ordering::Release);
         Ok(())
     }
 
@@ -144,56 +209,65 @@ impl Transactions {
         let content = serde_json::to_vec(&marker).map_err(|error| corrupt("a marker").with_source(error))?;
         let record =
             BaseRecord::with_opaque_to(&self.control_topic, UNCOUNTED).key(MARKER_KEY).payload(&content);
-        match self.client.send(record) {
-            Err((error, _)) if is_fenced(&self.client, &error) => return Ok(CommitOutcome::Fenced),
-            Err((error, _)) => return Err(failed("cannot send the marker of a transaction", error)),
-            Ok(()) => {}
+        if let Err((error, _)) = self.client.send(record) {
+            return self.not_committed("cannot send the marker of a transaction", error);
         }
         let deadline = Instant::now() + COMMIT_MAX;
         loop {
             let error = match self.client.commit_transaction(COMMIT_CALL_MAX) {
                 Ok(()) => {
-                    self.is_open.store(false, Ordering::Release);
+                    self.state.opened_ms.store(0, Ordering::Release);
                     return Ok(CommitOutcome::Committed);
                 }
                 Err(error) => error,
             };
-            if is_fenced(&self.client, &error) {
-                // Brokers fence before they commit, but an answer that was lost may have been a yes.
-                return Ok(CommitOutcome::Fenced);
-            }
             match &error {
-                KafkaError::Transaction(told) if told.txn_requires_abort() => {
-                    return Err(failed("a transaction cannot be committed", error)
-                        .with_hint("start the query again: it goes on from its last checkpoint"));
-                }
+                // Brokers fence before they commit, but an answer that was lost may have been a yes: whoever goes on asks.
+                error if is_fenced(&self.client, error) => {}
+                KafkaError::Transaction(told) if told.txn_requires_abort() => {}
                 // The same call again: an abort could strike what is committed.
-                _ if Instant::now() < deadline => {}
-                _ => return Ok(CommitOutcome::InDoubt),
+                KafkaError::Transaction(told) if told.is_retriable() && Instant::now() < deadline => {
+                    std::thread::sleep(COMMIT_AGAIN);
+                    continue;
+                }
+                _ => return Ok(self.lose_answer()),
             }
+            return self.not_committed("a transaction cannot be committed", error);
         }
+    }
+
+    /// Takes it that no answer to a commit comes any more.
+    pub fn lose_answer(&self) -> CommitOutcome {
+        self.state.can_begin_anew.store(true, Ordering::Release);
+        CommitOutcome::InDoubt
+    }
+
+    fn not_committed(&self, what: &str, error: KafkaError) -> Result<CommitOutcome> {
+        let is_fenced = is_fenced(&self.client, &error);
+        let error = self.failure(what, error);
+        if is_fenced && !self.can_begin_anew() { Ok(CommitOutcome::Fenced) } else { Err(error) }
     }
 }
 
-/// The error of a producer that a younger process has fenced, or another one.
-pub(super) fn failed_or_fenced(what: &str, error: KafkaError) -> Error {
-    match error.rdkafka_error_code() {
-        Some(
-            RDKafkaErrorCode::Fenced
-            | RDKafkaErrorCode::ProducerFenced
-            | RDKafkaErrorCode::InvalidProducerEpoch,
-        ) => fenced().with_source(error),
-        _ => failed(what, error),
-    }
+/// The error of a transaction that brokers have aborted because of its age.
+fn expired(open_for: Duration, timeout: Duration) -> Error {
+    let text = format!(
+        "a transaction was open for {:.1} s, and brokers abort one after {:.1} s",
+        open_for.as_secs_f64(),
+        timeout.as_secs_f64()
+    );
+    Error::new(ErrorKind::Unavailable, text).with_hint(
+        "if the process did not just stand still, a planned batch takes too long: set 'kafka.transaction.timeout.ms' of the sink, or 'maxOffsetsPerTrigger' of the stream",
+    )
 }
 
 /// The error of a process whose producer is fenced.
-pub(super) fn fenced() -> Error {
+fn fenced() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "another process has taken the query over, or a transaction was open for too long: Kafka takes no more output of this one",
+        "another process has taken the query over: Kafka takes no more output of this one",
     )
-    .with_hint("run one process for a checkpoint; after a long pause start the query again, it goes on from its last checkpoint")
+    .with_hint("run one process for a checkpoint; this one has committed nothing since")
 }
 
 fn create_control_topic(options: &KafkaSinkOptions, name: &str) -> Result<()> {

@@ -64,6 +64,11 @@ fn each_row_is_in_one_epoch_and_a_restart_goes_on_where_the_last_ended() {
         assert_eq!(epoch.num_input_rows as i64, next(epoch) - rows);
         let multiples = |end: i64| (end + 2) / 3;
         assert_eq!(epoch.num_output_rows as i64, multiples(next(epoch)) - multiples(rows));
+        assert_eq!(
+            (epoch.sink.description.as_str(), epoch.sink.num_output_rows),
+            ("noop", epoch.num_output_rows)
+        );
+        assert_eq!(epoch.sources[0].num_input_rows, epoch.num_input_rows);
         // The second process claims an epoch of its own.
         batch += u64::from(rows == last);
         assert_eq!(epoch.batch_id, BatchId(batch));
@@ -93,6 +98,48 @@ fn a_query_of_what_is_there_now_ends_by_itself() {
     let handle = start(query(&job).unwrap(), place.path(), MemoryShare::default(), |_| {}).unwrap();
     handle.wait().unwrap();
     assert!(place.path().join("nowhere/commits/1").exists());
+}
+
+#[test]
+fn a_query_that_runs_once_has_one_epoch_and_one_with_a_period_an_epoch_in_each() {
+    let place = tempfile::tempdir().unwrap();
+    let job =
+        |trigger: &str| format!("{JOB} SET trigger = '{trigger}'; INSERT INTO nowhere SELECT value FROM r");
+    let commits = || std::fs::read_dir(place.path().join("nowhere/commits")).unwrap().count();
+    let run = |trigger: &str| {
+        let query = query(&job(trigger)).unwrap();
+        start(query, place.path(), MemoryShare::default(), |_| {}).unwrap().wait().unwrap();
+        // There are rows for the next one.
+        std::thread::sleep(Duration::from_millis(5));
+        commits()
+    };
+    let before = run("available now");
+    // Each process claims an epoch of its own.
+    assert_eq!((run("once"), run("once")), (before + 2, before + 4));
+    let (tell, told) = channel();
+    let began_ms = now_ms();
+    let handle =
+        start(query(&job("every 200 ms")).unwrap(), place.path(), MemoryShare::default(), move |event| {
+            if let QueryEvent::Progress(progress) = event {
+                let _ = tell.send(progress.clone());
+            }
+        });
+    let epochs: Vec<Progress> = (0..4).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+    let periods = now_ms() / 200 - began_ms / 200;
+    let handle = handle.unwrap();
+    handle.stop();
+    handle.wait().unwrap();
+    assert!(epochs[1..].iter().all(|epoch| epoch.num_input_rows > 0), "{epochs:?}");
+    // Each began in a period of its own.
+    assert!(periods >= 3, "four epochs in {periods} periods");
+}
+
+#[test]
+fn a_limit_that_one_batch_would_not_keep_is_refused() {
+    let job = "CREATE STREAM f WITH ('connector' = 'filesystem', 'path' = '/tmp', 'maxFilesPerTrigger' = '1');\
+               CREATE SINK nowhere WITH ('connector' = 'noop'); SET trigger = 'once'; INSERT INTO nowhere SELECT value FROM f";
+    let error = check(&query(job).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("'once'") && error.contains("'maxFilesPerTrigger'"), "{error}");
 }
 
 #[test]

@@ -128,7 +128,6 @@ impl Model {
         let out: Vec<_> = match self.mode {
             OutputMode::Append => over.clone(),
             OutputMode::Update => changed.into_iter().collect(),
-            OutputMode::Complete if changed.is_empty() => Vec::new(),
             OutputMode::Complete => self.groups.keys().cloned().collect(),
         };
         let out = out.into_iter().map(|id| (id.clone(), summary(&self.groups[&id]))).collect();
@@ -260,6 +259,65 @@ fn a_sum_that_does_not_fit_is_an_error_and_one_that_comes_back_is_not() {
     ours.push(batch(&[row(8)])).unwrap();
     let error = ours.end_batch().unwrap_err();
     assert!(error.to_string().contains("does not fit Int64"), "{error}");
+}
+
+#[test]
+fn planned_batches_without_rows_give_the_group_of_all_rows_and_in_complete_mode_all_groups() {
+    let row = |value| Row { key: Some("a".into()), value: Some(value), time_ms: None };
+    for emit in ["EMIT UPDATES", "EMIT COMPLETE"] {
+        let query = query(&format!("SELECT count(*) AS n, sum(v) AS s FROM t {emit}"));
+        let mut ours = operators(&query, (0, 0), table(&query));
+        let given = |out: &[RecordBatch]| {
+            let int = |rows: &RecordBatch, column: usize| {
+                let column = rows.column(column).as_primitive::<Int64Type>();
+                column.is_valid(0).then(|| column.value(0))
+            };
+            out.iter().map(|rows| (int(rows, 0), int(rows, 1))).collect::<Vec<_>>()
+        };
+        assert_eq!(given(&ours.end_batch().unwrap()), [(Some(0), None)], "{emit}: there never was a row");
+        ours.push(batch(&[row(3), row(4)])).unwrap();
+        assert_eq!(given(&ours.end_batch().unwrap()), [(Some(2), Some(7))]);
+        assert_eq!(given(&ours.end_batch().unwrap()), [(Some(2), Some(7))], "{emit}: nothing changed");
+        // Batches of a query that never waits are no batches of Spark's: it would repeat itself all the time.
+        ours.set_gathering(false);
+        assert_eq!(given(&ours.end_batch().unwrap()), []);
+    }
+    let query = query("SELECT k, count(*) AS n FROM t GROUP BY k EMIT COMPLETE");
+    let mut ours = operators(&query, (0, 0), table(&query));
+    assert!(ours.end_batch().unwrap().is_empty(), "there is no group");
+    ours.push(batch(&[row(1)])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(ours.end_batch().unwrap()[0].num_rows(), 1);
+    }
+}
+
+/// Text of the values of one row, column by column.
+fn texts(rows: &RecordBatch) -> Vec<String> {
+    let text = |column: &ArrayRef| arrow::util::display::array_value_to_string(column, 0).unwrap();
+    rows.columns().iter().map(text).collect()
+}
+
+#[test]
+fn first_last_and_collections_go_by_the_order_of_rows_and_through_a_checkpoint() {
+    let query = query(
+        "SELECT first(v) AS a, last(v) AS b, first(v) IGNORE NULLS AS c, last(k) IGNORE NULLS AS d, collect_list(v) AS e, \
+         collect_set(k) AS f, array_agg(k) AS g, count(*) FILTER (WHERE v > 1) AS h, collect_list(v) FILTER (WHERE k = 'x') AS i \
+         FROM t EMIT UPDATES",
+    );
+    let row = |key: Option<&str>, value| Row { key: key.map(str::to_owned), value, time_ms: None };
+    let mut ours = operators(&query, (0, 0), table(&query));
+    ours.push(batch(&[row(Some("x"), None), row(Some("y"), Some(2))])).unwrap();
+    let first = ours.end_batch().unwrap();
+    assert_eq!(texts(&first[0]), ["", "2", "2", "y", "[2]", "[x, y]", "[x, y]", "1", "[]"]);
+    let version = ours.version().unwrap().unwrap();
+    let rows = version.rows.map(Result::unwrap).collect();
+    let mut table = table(&query);
+    let stored = StoredVersion { kind: version.kind, evicted_until: version.evicted_until, rows };
+    table.restore(stored).unwrap();
+    let mut ours = operators(&query, ours.watermarks_ms(), table);
+    ours.push(batch(&[row(None, Some(1)), row(Some("x"), Some(3)), row(None, None)])).unwrap();
+    let second = ours.end_batch().unwrap();
+    assert_eq!(texts(&second[0]), ["", "", "2", "x", "[2, 1, 3]", "[x, y]", "[x, y, x]", "2", "[3]"]);
 }
 
 #[test]

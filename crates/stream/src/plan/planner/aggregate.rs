@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr::NullTreatment;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable};
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
@@ -12,7 +13,7 @@ use crate::error::{Result, invalid};
 use crate::plan::{AggregateCall, AggregatePlan, PlanNode, TimeColumn, WindowKey};
 
 /// Aggregate functions that are there, by DataFusion's names.
-const FUNCTIONS: [&str; 11] = [
+const FUNCTIONS: [&str; 14] = [
     "count",
     "sum",
     "min",
@@ -23,7 +24,10 @@ const FUNCTIONS: [&str; 11] = [
     "var",
     "var_pop",
     "approx_distinct",
-    "array_agg",
+    "first",
+    "last",
+    "collect_list",
+    "collect_set",
 ];
 /// What an integer is while sums are computed: 2^64 of them fit.
 const INTEGER_AS_DECIMAL: DataType = DataType::Decimal128(20, 0);
@@ -41,7 +45,7 @@ pub(super) fn plan(state: &SessionState, built: Built, plan: &Aggregate) -> Resu
     let time_key = built.time_key(&keys);
     let window_key = time_key.map(|(key, time)| WindowKey { key, to_end_ms: time.to_end_ms });
     let calls: Result<Vec<_>> = plan.aggr_expr.iter().map(|expr| call(state, expr, plan)).collect();
-    let schema = Arc::new(plan.schema.as_arrow().clone());
+    let (input, schema) = (Arc::new(input.as_arrow().clone()), Arc::new(plan.schema.as_arrow().clone()));
     // Keys that are event time are so for the next step, too.
     let times = keys.iter().enumerate().flat_map(|(place, key)| {
         let column = key.downcast_ref::<Column>().map(Column::index);
@@ -49,8 +53,8 @@ pub(super) fn plan(state: &SessionState, built: Built, plan: &Aggregate) -> Resu
         of_key.map(move |timed| Timed { time: TimeColumn { column: place, ..timed.time }, ..*timed })
     });
     let times = times.collect();
-    let plan = AggregatePlan { keys, window_key, calls: calls?, schema };
-    Ok(Built { node: PlanNode::Aggregate { input: Box::new(built.node), plan }, times })
+    let plan = AggregatePlan { keys, window_key, calls: calls?, input, schema };
+    Ok(Built { node: PlanNode::Aggregate { input: Box::new(built.node), plan }, times, at_rest: None })
 }
 
 fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall> {
@@ -64,15 +68,10 @@ fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<Aggregate
         return Err(invalid(format!("the aggregate function {name} is not there yet")).with_hint(hint));
     }
     let params = &call.params;
-    if params.distinct
-        || params.filter.is_some()
-        || !params.order_by.is_empty()
-        || params.null_treatment.is_some()
-    {
-        return Err(invalid(format!(
-            "{name} with DISTINCT, FILTER, ORDER BY or IGNORE NULLS is not there yet"
-        )));
+    if params.distinct || !params.order_by.is_empty() {
+        return Err(invalid(format!("{name} with DISTINCT or ORDER BY is not there yet")));
     }
+    let ignores_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
     let [argument] = params.args.as_slice() else {
         return Err(invalid(format!("{name} takes one argument here")));
     };
@@ -87,12 +86,14 @@ fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<Aggregate
     let function = AggregateExprBuilder::new(Arc::clone(&call.func), vec![argument])
         .schema(Arc::new(input.as_arrow().clone()))
         .alias(expr.schema_name().to_string())
+        .with_ignore_nulls(ignores_nulls)
         .build()
         .map_err(planning)?;
     if !function.groups_accumulator_supported() {
         return Err(invalid(format!("{name} of {argument_type} is not there yet")));
     }
-    Ok(AggregateCall { function: Arc::new(function), result_type })
+    let filter = params.filter.as_ref().map(|filter| physical(state, filter.as_ref().clone(), input));
+    Ok(AggregateCall { function: Arc::new(function), filter: filter.transpose()?, result_type })
 }
 
 fn check_types(name: &str, argument: &DataType, result: &DataType) -> Result<()> {

@@ -82,7 +82,7 @@ pub(super) fn plan(state: &SessionState, built: Built, node: &DistinctNode) -> R
     };
     let plan = DeduplicatePlan { keys, key_fields, time, kept };
     let (input, times) = (Box::new(built.node), built.times);
-    Ok(Built { node: PlanNode::Deduplicate { input, plan }, times })
+    Ok(Built { node: PlanNode::Deduplicate { input, plan }, times, at_rest: None })
 }
 
 impl UserDefinedLogicalNodeCore for DistinctNode {

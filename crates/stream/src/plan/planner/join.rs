@@ -81,7 +81,11 @@ pub(super) fn plan(state: &SessionState, sides: [Built; 2], join: &Join) -> Resu
     if kind != JoinKind::LeftSemi {
         times.extend(right.times.iter().map(moved));
     }
-    Ok(Built { node: PlanNode::Join { inputs: Box::new([left.node, right.node]), plan }, times })
+    Ok(Built {
+        node: PlanNode::Join { inputs: Box::new([left.node, right.node]), plan },
+        times,
+        at_rest: None,
+    })
 }
 
 fn kind(join: &Join) -> Result<JoinKind> {

@@ -52,6 +52,9 @@ fn fields(places: &[usize], rows: &SchemaRef) -> Vec<FieldRef> {
 
 /// Adds a state function over rows of this schema.
 pub(super) fn plan(built: Built, call: &KeyedCall, rows: &SchemaRef) -> Result<Built> {
+    if built.at_rest.is_some() {
+        return Err(invalid(format!("{}: its rows are at rest", call.name)));
+    }
     let mut time = None;
     if call.function.timeout() == Timeout::EventTime {
         let schema = DFSchema::try_from(rows.as_ref().clone()).map_err(planning)?;
@@ -74,5 +77,9 @@ pub(super) fn plan(built: Built, call: &KeyedCall, rows: &SchemaRef) -> Result<B
         schema: call.schema(),
     };
     // What a function gives carries no event time, as in Spark.
-    Ok(Built { node: PlanNode::Keyed { input: Box::new(built.node), plan }, times: Vec::new() })
+    Ok(Built {
+        node: PlanNode::Keyed { input: Box::new(built.node), plan },
+        times: Vec::new(),
+        at_rest: None,
+    })
 }

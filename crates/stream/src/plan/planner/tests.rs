@@ -4,7 +4,7 @@ use arrow::datatypes::TimeUnit;
 
 use super::super::{
     AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, KeptKeys, RangeBound, ScanPlan, StateBound,
-    WatermarkPlan, WindowKey,
+    WatermarkClock, WatermarkPlan, WindowKey,
 };
 use super::*;
 
@@ -71,7 +71,10 @@ fn filters_that_do_not_name_the_time_come_before_the_watermark() {
     let PlanNode::Calc { stages, .. } = &query.pipeline.root else { panic!("{:?}", query.pipeline.root) };
     assert_eq!(stages.iter().filter(|stage| matches!(stage, Stage::Filter(_))).count(), 1);
     assert_eq!(names(&query.pipeline.schema)[0], "who");
-    assert_eq!(scan.watermark, Some(WatermarkPlan { column: 3, delay_ms: 2000 }));
+    assert_eq!(
+        scan.watermark,
+        Some(WatermarkPlan { column: 3, delay_ms: 2000, clock: WatermarkClock::default() })
+    );
     assert_eq!((query.name.as_str(), query.output_mode), ("out", OutputMode::Append));
 }
 
@@ -242,6 +245,8 @@ fn what_streams_cannot_do_is_refused_by_name() {
         ("SELECT count(*) FROM t".to_owned(), "no rows that never change again"),
         (format!("SELECT window_end, median(id) {windowed} GROUP BY window_end"), "the aggregate function median"),
         (format!("SELECT window_end, count(DISTINCT id) {windowed} GROUP BY window_end"), "is not there yet"),
+        (format!("SELECT window_end, collect_list(id ORDER BY price) {windowed} GROUP BY window_end"), "ORDER BY is not there yet"),
+        (format!("SELECT window_end, sum(id) IGNORE NULLS {windowed} GROUP BY window_end"), "NULLS are not permitted for sum"),
         ("SELECT window_end, count(*) FROM TUMBLE(TABLE plain, DESCRIPTOR(ts), INTERVAL '10' SECOND) GROUP BY window_end".to_owned(), "EMIT UPDATES"),
         ("SELECT window_end FROM TUMBLE(TABLE t, DESCRIPTOR(name), INTERVAL '10' SECOND)".to_owned(), "watermark is for 'ts'"),
         ("SELECT row_number() OVER (ORDER BY id) FROM t".to_owned(), "OVER a window"),

@@ -12,7 +12,8 @@ use datafusion::physical_expr::expressions::Column;
 use super::distinct::DistinctNode;
 use super::keyed::{self, KeyedCall};
 use super::{
-    PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, physical, planning,
+    PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, lookup, physical,
+    planning,
 };
 use crate::error::{Result, invalid};
 use crate::plan::{ScanPlan, TimeColumn, WatermarkPlan};
@@ -40,6 +41,8 @@ pub(super) enum Base {
     Stream(String),
     /// A view of the job, whose plan is optimized by itself.
     View(Arc<LogicalPlan>),
+    /// A table at rest, by its name.
+    Table(String),
 }
 
 /// The way from a logical plan, whose root is what comes out, to a tree of steps, whose leaves are streams.
@@ -50,6 +53,8 @@ pub(super) struct Walk<'a> {
     script: &'a Script,
     /// Streams that were met, in the order in which operators number them.
     streams: Vec<String>,
+    /// Tables at rest that were met, in the order in which operators number them.
+    tables: Vec<String>,
     /// Number of steps that gave event time so far.
     origins: usize,
 }
@@ -59,6 +64,17 @@ pub(super) struct Built {
     pub node: PlanNode,
     /// Columns that carry event time.
     pub times: Vec<Timed>,
+    /// The table whose rows they are, if they are at rest; there is no node then.
+    pub at_rest: Option<AtRest>,
+}
+
+/// Rows of a table at rest, which only a join can take.
+#[derive(Debug, Clone)]
+pub(super) struct AtRest {
+    /// Number of the table.
+    pub table: usize,
+    /// Steps that each row takes.
+    pub stages: Vec<Stage>,
 }
 
 /// A column of event time, and the step that it is from: the columns of one window are of one origin.
@@ -75,13 +91,28 @@ impl<'a> Walk<'a> {
         schemas: &'a BTreeMap<String, SchemaRef>,
         script: &'a Script,
     ) -> Self {
-        Self { state, relations, schemas, script, streams: Vec::new(), origins: 0 }
+        Self { state, relations, schemas, script, streams: Vec::new(), tables: Vec::new(), origins: 0 }
     }
 
-    /// The tree, and the names of its streams.
-    pub fn tree(mut self, root: &LogicalPlan) -> Result<(PlanNode, Vec<String>)> {
-        let built = self.build(root)?;
-        Ok((built.node, self.streams))
+    /// The tree, and the names of its streams and of its tables at rest.
+    pub fn tree(mut self, root: &LogicalPlan) -> Result<(PlanNode, Vec<String>, Vec<String>)> {
+        let built = self.moving(root)?;
+        Ok((built.node, self.streams, self.tables))
+    }
+
+    /// A step whose rows come from streams.
+    fn moving(&mut self, plan: &LogicalPlan) -> Result<Built> {
+        let built = self.build(plan)?;
+        match built.at_rest {
+            None => Ok(built),
+            Some(AtRest { table, .. }) => {
+                let text = format!(
+                    "the table '{}' is at rest: it can only be joined with a stream",
+                    self.tables[table]
+                );
+                Err(invalid(text).with_hint("… FROM stream JOIN table ON stream.key = table.key"))
+            }
+        }
     }
 
     pub fn build(&mut self, plan: &LogicalPlan) -> Result<Built> {
@@ -91,18 +122,21 @@ impl<'a> Walk<'a> {
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Projection(projection) => self.projection(projection),
             LogicalPlan::Aggregate(plan) => {
-                let built = self.build(&plan.input)?;
+                let built = self.moving(&plan.input)?;
                 aggregate::plan(self.state, built, plan)
             }
             LogicalPlan::Join(plan) => {
                 let sides = [self.build(&plan.left)?, self.build(&plan.right)?];
-                join::plan(self.state, sides, plan)
+                match (&sides[0].at_rest, &sides[1].at_rest) {
+                    (None, None) => join::plan(self.state, sides, plan),
+                    _ => lookup::plan(self.state, sides, plan),
+                }
             }
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Extension(extension) => {
                 match extension.node.as_any().downcast_ref::<DistinctNode>() {
                     Some(node) => {
-                        let built = self.build(&node.input)?;
+                        let built = self.moving(&node.input)?;
                         distinct::plan(self.state, built, node)
                     }
                     None => Err(refused(plan)),
@@ -123,22 +157,33 @@ impl<'a> Walk<'a> {
         let (mut built, mut schema) = match &relation.base {
             Base::Stream(stream) => (self.stream(stream), Arc::clone(&self.schemas[stream])),
             Base::View(plan) => (self.build(plan)?, Arc::new(plan.schema().as_arrow().clone())),
+            Base::Table(name) => (self.table(name), self.script.tables[name].schema()),
         };
+        let columns =
+            schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
+        let read = scan.projection.as_ref();
         if let Some(windows) = &relation.windows {
-            built = self.windows(built, windows, table, &schema)?;
+            let with_time = read.is_none_or(|read| read.contains(&(columns - 1)));
+            built = self.windows(built, windows, with_time, table, &schema)?;
         }
         if let Some(call) = &relation.keyed {
             built = keyed::plan(built, call, &schema)?;
             schema = call.schema();
         }
-        let columns =
-            schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
-        let indices = scan.projection.clone().unwrap_or_else(|| (0..columns).collect());
+        let columns = if relation.keyed.is_some() { schema.fields().len() } else { columns };
+        let indices = read.cloned().unwrap_or_else(|| (0..columns).collect());
         let schema: SchemaRef = Arc::new(scan.projected_schema.as_arrow().clone());
         let column =
             |(at, index): (usize, &usize)| Arc::new(Column::new(schema.field(at).name(), *index)) as _;
         let expressions = indices.iter().enumerate().map(column).collect();
         Ok(built.projected(expressions, schema))
+    }
+
+    /// Rows of a table at rest, all columns of them. Each time that a query names one it is read for itself.
+    fn table(&mut self, name: &str) -> Built {
+        self.tables.push(name.to_owned());
+        let at_rest = AtRest { table: self.tables.len() - 1, stages: Vec::new() };
+        Built { node: nothing(), times: Vec::new(), at_rest: Some(at_rest) }
     }
 
     /// The rows of a stream, all columns of them.
@@ -150,25 +195,29 @@ impl<'a> Walk<'a> {
         });
         let watermark = self.script.streams[name].watermark.as_ref().map(|definition| {
             let column = self.schemas[name].index_of(&definition.column).expect("it was checked");
-            WatermarkPlan { column, delay_ms: definition.delay_ms }
+            WatermarkPlan { column, delay_ms: definition.delay_ms, clock: definition.clock }
         });
         self.origins += 1;
-        let times = watermark.map(|WatermarkPlan { column, delay_ms }| Timed {
+        let times = watermark.map(|WatermarkPlan { column, delay_ms, .. }| Timed {
             time: TimeColumn { column, to_end_ms: 0, is_window: false, delay_ms },
             origin: self.origins,
         });
         let node = PlanNode::Scan(ScanPlan { stream, before_watermark: Vec::new(), watermark });
-        Built { node, times: times.into_iter().collect() }
+        Built { node, times: times.into_iter().collect(), at_rest: None }
     }
 
     fn windows(
         &mut self,
         built: Built,
         function: &WindowFunction,
+        with_time: bool,
         table: &str,
         schema: &SchemaRef,
     ) -> Result<Built> {
         let owner = table.split('@').next().unwrap_or(table);
+        if built.at_rest.is_some() {
+            return Err(invalid(format!("windows of '{owner}': its rows are at rest")));
+        }
         let place = schema.column_with_name(&function.time_column).map(|(place, _)| place);
         let of_column = built.times.iter().find(|timed| Some(timed.time.column) == place).copied();
         if let (None, Some(other)) = (of_column, built.times.first()) {
@@ -181,13 +230,19 @@ impl<'a> Walk<'a> {
         self.origins += 1;
         if let Some(Timed { time: TimeColumn { delay_ms, .. }, .. }) = of_column {
             let count = schema.fields().len();
-            for (column, to_end_ms) in [(count, function.size_ms), (count + 1, 0)] {
-                let time = TimeColumn { column, to_end_ms, is_window: true, delay_ms };
+            let mut add = |column, to_end_ms, is_window| {
+                let time = TimeColumn { column, to_end_ms, is_window, delay_ms };
                 times.push(Timed { time, origin: self.origins });
+            };
+            add(count, function.size_ms, true);
+            add(count + 1, 0, true);
+            if with_time {
+                add(count + 2, 0, false);
             }
         }
         let (input, schema) = (Box::new(built.node), Arc::clone(schema));
-        Ok(Built { node: PlanNode::Windows { input, function: function.clone(), schema }, times })
+        let function = function.clone();
+        Ok(Built { node: PlanNode::Windows { input, function, with_time, schema }, times, at_rest: None })
     }
 
     fn filter(&mut self, filter: &Filter) -> Result<Built> {
@@ -225,25 +280,27 @@ impl<'a> Walk<'a> {
 
     fn union(&mut self, union: &Union) -> Result<Built> {
         let schema: SchemaRef = Arc::new(union.schema.as_arrow().clone());
-        let inputs: Result<Vec<Built>> = union.inputs.iter().map(|input| self.build(input)).collect();
+        let inputs: Result<Vec<Built>> = union.inputs.iter().map(|input| self.moving(input)).collect();
         let inputs = inputs?;
         // The columns of a union are those of its first input, as in Spark.
         let times = inputs.first().map_or(Vec::new(), |first| first.times.clone());
         let inputs = inputs.into_iter().map(|input| input.node).collect();
-        Ok(Built { node: PlanNode::Union { inputs, schema }, times })
+        Ok(Built { node: PlanNode::Union { inputs, schema }, times, at_rest: None })
     }
 }
 
 impl Built {
     /// Adds a stage.
     fn push(&mut self, stage: Stage) {
+        if let Some(at_rest) = &mut self.at_rest {
+            at_rest.stages.push(stage);
+            return;
+        }
         if let PlanNode::Calc { stages, .. } = &mut self.node {
             stages.push(stage);
             return;
         }
-        // A scan is put in the place of what it is put into at once.
-        let empty = ScanPlan { stream: 0, before_watermark: Vec::new(), watermark: None };
-        let input = Box::new(std::mem::replace(&mut self.node, PlanNode::Scan(empty)));
+        let input = Box::new(std::mem::replace(&mut self.node, nothing()));
         self.node = PlanNode::Calc { input, stages: vec![stage] };
     }
 
@@ -287,6 +344,11 @@ impl Built {
     }
 }
 
+/// A step that something else takes the place of.
+fn nothing() -> PlanNode {
+    PlanNode::Scan(ScanPlan { stream: 0, before_watermark: Vec::new(), watermark: None })
+}
+
 /// The scan below filters, projections and windows.
 fn scan_of(node: &mut PlanNode) -> &mut ScanPlan {
     match node {
@@ -327,7 +389,9 @@ fn refused(plan: &LogicalPlan) -> crate::error::Error {
         }
         LogicalPlan::Window(_) => "functions OVER a window of rows are not there yet",
         LogicalPlan::Unnest(_) => "UNNEST is not there yet",
-        other => return invalid(format!("streams cannot run this step of the query: {}", other.display())),
+        other => {
+            return invalid(format!("streams cannot run this step of the query: {}", other.display()));
+        }
     };
     invalid(what)
 }

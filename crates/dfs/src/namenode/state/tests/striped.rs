@@ -293,6 +293,34 @@ fn a_copy_that_a_target_does_not_get_goes_to_another_one_next() {
 }
 
 #[test]
+fn a_copy_is_made_on_the_same_rack_if_the_node_elsewhere_hangs_and_moves_later() {
+    let mut fixture = Fixture::new(4);
+    let plain = fixture.write("/plain", 700);
+    let of_it = replica(&plain.block, 700, ReplicaState::Finalized);
+    numbers(&plain).iter().for_each(|node| fixture.report(*node, true, true, vec![of_it]));
+    fixture.sync_all();
+    assert_eq!(orders(&fixture.pass(5_000, &[0, 1, 2, 3])), [], "all stand on one rack");
+    let all: Vec<usize> = (0..5).collect();
+    fixture.register_on("/elsewhere", 4);
+    assert_eq!(target_of(&fixture.pass(3_000, &all)), 4, "a copy moves to another rack");
+    // It hangs, and then a copy is lost.
+    fixture.pass(500, &all);
+    fixture.notice(numbers(&plain)[0], &plain.block, 700, true);
+    let same_rack = target_of(&fixture.pass(3_000, &all));
+    assert_ne!(same_rack, 4, "it does not wait for the one that hangs");
+    fixture.report(same_rack, true, true, vec![of_it]);
+    assert_eq!(orders(&fixture.pass(50_000, &all)), [], "that one is still in doubt");
+    assert_eq!(target_of(&fixture.pass(12_000, &all)), 4);
+    fixture.report(4, true, true, vec![of_it]);
+    let deleted = |told: Vec<(usize, HeartbeatResponse)>| -> Vec<usize> {
+        told.iter().flat_map(|(node, response)| response.delete.iter().map(|_| *node)).collect()
+    };
+    let [gone] = deleted(fixture.pass(3_000, &all))[..] else { panic!("one goes") };
+    assert_ne!(gone, 4, "the others have one rack");
+    assert_eq!(fixture.state.repairs(), (0, 0));
+}
+
+#[test]
 fn a_damaged_unit_is_replaced_and_a_copy_that_is_missing_made() {
     let mut fixture = Fixture::new(10);
     let length = 6 * MIB;

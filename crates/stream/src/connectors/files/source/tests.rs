@@ -30,8 +30,12 @@ impl Place {
     }
 
     fn source(&self, files_max: usize, offset: &Value) -> Result<FileSource> {
-        let options =
-            FileSourceOptions { path: self.input(), epoch_files_max: files_max, is_latest_first: false };
+        let options = FileSourceOptions {
+            path: self.input(),
+            epoch_files_max: files_max,
+            is_latest_first: false,
+            header: None,
+        };
         FileSource::at(options, offset, &self.0.path().join("checkpoint/sources/0"))
     }
 }

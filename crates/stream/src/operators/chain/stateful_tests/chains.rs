@@ -64,6 +64,41 @@ fn a_join_goes_into_windows_and_loses_nothing_as_late() {
 }
 
 #[test]
+fn groups_of_windows_go_into_the_larger_windows_that_hold_them() {
+    for seed in 0..20_u64 {
+        let mut random = Random::new(seed);
+        let mut life = Life::new(
+            "CREATE VIEW small AS SELECT window_time AS at, k, count(*) AS n \
+             FROM TUMBLE(TABLE l, DESCRIPTOR(ts), INTERVAL '10 ms') GROUP BY window_time, k;\
+             INSERT INTO out SELECT window_end, sum(n) AS n \
+             FROM TUMBLE(TABLE small, DESCRIPTOR(at), INTERVAL '40 ms') GROUP BY window_end",
+        );
+        let (mut expected, mut out, mut numbers): (BTreeMap<i64, i64>, BTreeMap<i64, i64>, i64) =
+            (BTreeMap::new(), BTreeMap::new(), 0);
+        for step in 0..70_i64 {
+            let mut rows =
+                if step < 60 { punctual_rows(&mut random, step, &mut numbers) } else { Vec::new() };
+            for row in &rows {
+                *expected.entry((row.2.unwrap() / 1000).div_euclid(40) * 40 + 40).or_default() += 1;
+            }
+            if step == 60 {
+                rows.push((None, 0, Some(10_000_000)));
+            }
+            for row in life.batch(&mut random, [&rows, &[]]) {
+                let (end, n) = (row[0].unwrap() / 1000, row[1].unwrap());
+                assert!(out.insert(end, n).is_none(), "a window closed twice");
+            }
+            if random.once_in(10) {
+                life.restart();
+            }
+            let late: u64 = life.operators.take_usages().iter().map(|(.., counts)| counts.late).sum();
+            assert_eq!(late, 0, "seed {seed}, step {step}");
+        }
+        assert_eq!(out, expected, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_deduplication_goes_into_windows() {
     for seed in 0..20_u64 {
         let mut random = Random::new(seed);

@@ -1,33 +1,27 @@
-//! `yeoul stream`: queries over streams.
+//! `yeoul stream run`: queries at work.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
-use yeoul_base::{ByteSize, Error, ErrorKind, Result};
-use yeoul_stream::dataflow::{QueryEvent, QueryHandle, start};
-use yeoul_stream::parse_job;
+use clap::Args;
+use yeoul_base::{ByteSize, Result};
+use yeoul_net::http::serve_pages;
+use yeoul_net::{Listener, Serving, cannot_bind};
+use yeoul_stream::dataflow::{QueryHandle, check_checkpoint, start};
+use yeoul_stream::pages::{QueryFigures, StreamPages};
 use yeoul_stream::state::MemoryShare;
 
+use super::job::queries;
+use super::reporter::{ProgressFormat, Reporter};
 use crate::exit::{Asked, Stop, failed};
 use crate::memory::beyond_machine;
+use crate::port::port;
 
 /// How often it is looked whether queries have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Run queries over Kafka's topics, for ever
-#[derive(Debug, Args)]
-pub struct StreamArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Run(RunArgs),
-}
 
 /// Run the queries of a job file
 ///
@@ -39,12 +33,14 @@ enum Verb {
 Examples:
   yeoul stream run orders.sql --checkpoint /var/lib/yeoul/orders
   yeoul stream run orders.sql --checkpoint DIR 2> progress.jsonl
+  yeoul stream run orders.sql --checkpoint DIR --memory 2GiB --http-port 9464
 
-A line of JSON for each epoch goes to stderr, rows of a console sink to stdout. SIGTERM and Ctrl-C take no further rows,
+Progress goes to stderr: a table that moves on a terminal, else a line of JSON for each epoch. Rows of a console sink go to stdout. With
+--http-port there are pages, listed at /: /metrics/prometheus, /queries and /healthz. SIGTERM and Ctrl-C take no further rows,
 bring what was read to the sinks, and take a last checkpoint; a second one ends at once, which loses nothing.
 
 Exit code: 0 done or stopped, 1 a query failed, 2 wrong usage or a job that is refused.")]
-struct RunArgs {
+pub struct RunArgs {
     /// The job: CREATE STREAM, CREATE SINK, SET and INSERT INTO
     #[arg(value_name = "JOB.sql")]
     job: PathBuf,
@@ -56,22 +52,22 @@ struct RunArgs {
     /// Limit on the memory of the process; state that does not fit ends the query, which can be started again with more
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
+
+    /// Progress on stderr [default: table on a terminal, unless rows go there, too; else json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    progress: Option<ProgressFormat>,
+
+    /// Port for /metrics/prometheus, /queries and /healthz; 0 takes a free one [default: none]
+    #[arg(long, value_name = "PORT", value_parser = port, allow_negative_numbers = true)]
+    http_port: Option<u16>,
+
+    /// Address to listen on for HTTP: 0.0.0.0 for every one of this machine
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1", requires = "http_port")]
+    http_host: String,
 }
 
-pub fn run(args: StreamArgs) -> ExitCode {
-    let Verb::Run(args) = args.verb;
-    match run_job(&args) {
-        Ok(code) => code,
-        Err(error) => failed(error.kind(), &error, error.hint()),
-    }
-}
-
-fn run_job(args: &RunArgs) -> Result<ExitCode> {
-    let text = std::fs::read_to_string(&args.job).map_err(|error| {
-        Error::new(ErrorKind::of_io(&error), format!("cannot read '{}'", args.job.display()))
-            .with_source(error)
-    })?;
-    let queries = parse_job(&text)?;
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let queries = queries(&args.job)?;
     let memory = match args.memory {
         None => MemoryShare::default(),
         Some(limit) => {
@@ -81,16 +77,35 @@ fn run_job(args: &RunArgs) -> Result<ExitCode> {
             MemoryShare::below(limit)?
         }
     };
+    // One that is refused takes no query from a process that runs, not even those of the job that are right.
+    queries.iter().try_for_each(|query| check_checkpoint(query, &args.checkpoint))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before there is anything that a signal would cut off.
         let mut stop = Stop::listen()?;
+        let figures = Arc::new(QueryFigures::default());
+        queries.iter().for_each(|query| figures.expect(&query.name));
+        let reporter = Arc::new(Reporter::new(args.progress, &queries, Arc::clone(&figures)));
+        // It serves as long as it is there.
+        let _pages = pages(args, figures, &reporter).await?;
         let mut handles = Vec::new();
         for query in queries {
-            handles.push(start(query, &args.checkpoint, memory.clone(), tell)?);
+            let reporter = Arc::clone(&reporter);
+            handles.push(start(query, &args.checkpoint, memory.clone(), move |event| reporter.tell(event))?);
         }
         Ok(wait(&mut stop, handles).await)
     })
+}
+
+/// Serves pages, if there is to be a port for them.
+async fn pages(args: &RunArgs, figures: Arc<QueryFigures>, reporter: &Reporter) -> Result<Option<Serving>> {
+    let Some(port) = args.http_port else { return Ok(None) };
+    let host = args.http_host.as_str();
+    let listener = Listener::bind((host, port)).await;
+    let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
+    let serving = serve_pages(listener, Arc::new(StreamPages::new(figures)));
+    reporter.tell_address(&serving.address().to_string());
+    Ok(Some(serving))
 }
 
 /// Waits until all queries have ended. One that fails has the others stop, too.
@@ -124,11 +139,4 @@ async fn wait(stop: &mut Stop, mut handles: Vec<QueryHandle>) -> ExitCode {
         }
     }
     code
-}
-
-fn tell(event: &QueryEvent) {
-    if let Ok(line) = serde_json::to_string(event) {
-        // Nobody may be listening.
-        let _ = writeln!(std::io::stderr(), "{line}");
-    }
 }

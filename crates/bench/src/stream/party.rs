@@ -1,0 +1,153 @@
+//! Who carries records from topics to a topic: our binary, the bare loop, and Spark.
+
+use std::path::{Path, PathBuf};
+
+use yeoul_base::{Error, Result};
+
+use super::own_process::OwnProcess;
+use super::pipelines::Pipeline;
+use super::spark::{Mode, Spark, SparkFiles};
+
+/// The verb of our binary that is the bare loop.
+pub const LOOP_VERB: &str = "bench-loop";
+
+/// One of them, as a column of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// A loop that only consumes and produces.
+    BareLoop,
+    /// `yeoul stream run`.
+    Yeoul,
+    /// Spark, each batch as soon as the last is done.
+    MicroBatch,
+    /// Spark's real-time mode as it comes.
+    RealTime,
+    /// Spark's real-time mode with buffers that wait less between its tasks.
+    RealTimeTuned,
+}
+
+/// One that is there.
+pub(super) trait Party {
+    /// Has it wait for records of a case.
+    fn start(&mut self, case: &Case) -> Result<()>;
+    /// Whether it still works; the error is its own.
+    fn check(&mut self) -> Result<()>;
+    /// Its processes, without those that they have started.
+    fn processes(&self) -> Vec<u32>;
+    /// Ends the work on a case.
+    fn stop(&mut self) -> Result<()>;
+    /// Whether it can take another case.
+    fn is_usable(&self) -> bool {
+        true
+    }
+}
+
+/// What is carried from where to where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Case {
+    pub servers: String,
+    pub pipeline: Pipeline,
+    /// Records a second, over all topics.
+    pub rate: u32,
+    pub from: Vec<String>,
+    pub to: String,
+}
+
+impl Who {
+    /// Those without a peer.
+    pub const OURS: [Self; 2] = [Self::BareLoop, Self::Yeoul];
+    /// Those that Spark is.
+    pub const SPARK: [Self; 3] = [Self::MicroBatch, Self::RealTime, Self::RealTimeTuned];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BareLoop => "bare loop",
+            Self::Yeoul => "yeoul",
+            Self::MicroBatch => "Spark micro-batch",
+            Self::RealTime => "Spark real-time",
+            Self::RealTimeTuned => "Spark real-time, tuned",
+        }
+    }
+
+    /// Why it cannot run a pipeline, if that is known without trying.
+    pub(super) fn lacks(self, pipeline: Pipeline) -> Option<&'static str> {
+        let is_spark = Self::SPARK.contains(&self);
+        // Its guide to Kafka says so; there is nothing that could be tried.
+        (is_spark && pipeline == Pipeline::ExactlyOnce)
+            .then_some("Spark's Kafka sink delivers at least once in every mode")
+    }
+
+    /// Brings it up for the cases of a rate, with files in a folder.
+    pub(super) fn open(self, rate: u32, folder: &Path, spark: Option<&SparkFiles>) -> Result<Box<dyn Party>> {
+        std::fs::create_dir_all(folder)?;
+        let mode = match self {
+            Self::BareLoop => return Ok(Box::new(BareLoop { folder: folder.to_owned(), process: None })),
+            Self::Yeoul => return Ok(Box::new(Yeoul { folder: folder.to_owned(), process: None })),
+            Self::MicroBatch => Mode::MicroBatch,
+            Self::RealTime => Mode::RealTime,
+            Self::RealTimeTuned => Mode::real_time_tuned(rate),
+        };
+        let files = spark.expect("Spark's files are prepared before it is opened");
+        Ok(Box::new(Spark::open(files, mode, folder)?))
+    }
+}
+
+/// `yeoul stream run`, a process for each case.
+struct Yeoul {
+    folder: PathBuf,
+    process: Option<OwnProcess>,
+}
+
+impl Party for Yeoul {
+    fn start(&mut self, case: &Case) -> Result<()> {
+        let job = case.pipeline.job(&case.servers, &case.from, &case.to);
+        self.process = Some(OwnProcess::of_job(&job, &self.folder, case.pipeline.name())?);
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.process.as_mut().map_or(Ok(()), OwnProcess::check)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.process.iter().map(OwnProcess::id).collect()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.process.take().map_or(Ok(()), OwnProcess::stop)
+    }
+}
+
+/// The bare loop, a process, so that its CPU time can be told from that of the measuring clients.
+struct BareLoop {
+    folder: PathBuf,
+    process: Option<OwnProcess>,
+}
+
+impl Party for BareLoop {
+    fn start(&mut self, case: &Case) -> Result<()> {
+        let arguments = [LOOP_VERB, &case.servers, &case.from[0], &case.to];
+        self.process = Some(OwnProcess::start(&arguments, &self.folder.join("loop.log"))?);
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.process.as_mut().map_or(Ok(()), OwnProcess::check)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        self.process.iter().map(OwnProcess::id).collect()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        // It has nothing to bring to an end.
+        self.process.take().map_or(Ok(()), |mut process| process.check())
+    }
+}
+
+/// What went wrong, with its causes, for a report.
+pub(super) fn text_of(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,203 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use yeoul_disk::{Disk, read_file};
+
+use super::store::state_content;
+use super::stored_table::StoredTable;
+use super::wire::{Manifest, ManifestError, SparkMetadata};
+use crate::BatchId;
+use crate::error::{Error, ErrorKind, Result, corrupt};
+
+/// Folder of the manifests.
+const MANIFESTS_FOLDER: &str = "yeoul/manifests";
+/// How often a checkpoint that goes on while it is read is read again.
+const READS_MAX: usize = 20;
+/// Wait before that.
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// The checkpoint of one query, to look at: nothing is written, and a process that runs the query goes on undisturbed.
+pub struct CheckpointReader {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+}
+
+/// A checkpoint with the tables of its state.
+#[derive(Debug)]
+pub struct StoredCheckpoint {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// The manifest's file.
+    pub path: PathBuf,
+    /// Epochs whose manifests are there, damaged or not, in ascending order.
+    pub kept: Vec<BatchId>,
+    /// Files that cannot be used, with the reasons.
+    pub damaged: Vec<String>,
+    /// Tables of its state, by their names.
+    pub tables: Vec<StoredTable>,
+}
+
+/// Why a reading has to be done again, or cannot be.
+enum Unread {
+    /// The process that runs the query was faster.
+    Overtaken,
+    Failed(Error),
+}
+
+impl CheckpointReader {
+    /// Readers of the queries in a folder: of the one whose checkpoint it is, or of those that have a folder in it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; as the file system reports.
+    pub fn find(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Vec<Self>> {
+        let has_manifests = |folder: &Path| disk.list(&folder.join(MANIFESTS_FOLDER)).is_ok();
+        let reader = |folder: PathBuf| Self { disk: Arc::clone(disk), folder };
+        if has_manifests(folder) {
+            return Ok(vec![reader(folder.to_owned())]);
+        }
+        let unreadable = |error: std::io::Error| {
+            Error::new(ErrorKind::of_io(&error), format!("cannot read '{}'", folder.display()))
+                .with_source(error)
+        };
+        let inner = disk.list(folder).map_err(unreadable)?;
+        let found: Vec<Self> = inner.into_iter().filter(|inner| has_manifests(inner)).map(reader).collect();
+        if found.is_empty() {
+            let text = format!("there is no checkpoint in '{}'", folder.display());
+            return Err(Error::new(ErrorKind::NotFound, text).with_hint(
+                "name the directory that was given with --checkpoint, or a query's folder in it",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Name of the query: its folder's.
+    pub fn query(&self) -> String {
+        // A folder may be named as `.`.
+        let whole = std::path::absolute(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Reads the last checkpoint that can be used, or that of an epoch.
+    ///
+    /// # Errors
+    /// `Corrupt` if none, or that one, can be used, with the files; `NotFound` if there is no such epoch.
+    pub fn read(&self, epoch: Option<BatchId>) -> Result<StoredCheckpoint> {
+        for _ in 1..READS_MAX {
+            match self.read_once(epoch, false) {
+                Ok(read) => return Ok(read),
+                Err(Unread::Failed(error)) => return Err(error),
+                Err(Unread::Overtaken) => thread::sleep(READ_AGAIN_AFTER),
+            }
+        }
+        // Whatever moves now is taken for what it looks like.
+        self.read_once(epoch, true).map_err(|unread| match unread {
+            Unread::Failed(error) => error,
+            Unread::Overtaken => {
+                let text = format!("checkpoints in '{}' go faster than they are read", self.folder.display());
+                Error::new(ErrorKind::Unavailable, text)
+            }
+        })
+    }
+
+    fn read_once(&self, epoch: Option<BatchId>, is_last: bool) -> Result<StoredCheckpoint, Unread> {
+        let kept = self.kept().map_err(Unread::Failed)?;
+        if let Some(epoch) = epoch.filter(|epoch| !kept.contains(epoch)) {
+            return Err(Unread::Failed(self.no_such_epoch(epoch, &kept)));
+        }
+        let mut damaged: Vec<String> = self.metadata_damage().into_iter().collect();
+        let candidates = kept.iter().rev().copied().filter(|batch| epoch.is_none_or(|epoch| epoch == *batch));
+        for batch in candidates {
+            let path = self.manifest(batch);
+            match self.read_manifest(batch) {
+                Ok((manifest, tables)) => {
+                    return Ok(StoredCheckpoint { manifest, path, kept, damaged, tables });
+                }
+                Err(error) => {
+                    // It may be on its way, or gone with the ones before a newer one.
+                    let has_moved = self.kept().map_err(Unread::Failed)? != kept;
+                    let is_on_its_way = kept.last() == Some(&batch)
+                        && error.to_string().contains(&ManifestError::Unfinished.to_string());
+                    if !is_last && (has_moved || is_on_its_way) {
+                        return Err(Unread::Overtaken);
+                    }
+                    damaged.push(format!("checkpoint '{}' cannot be used: {error}", path.display()));
+                }
+            }
+        }
+        let text = format!("no checkpoint in '{}' can be used", self.folder.display());
+        Err(Unread::Failed(corrupt(format!("{text}: {}", damaged.join("; ")))))
+    }
+
+    fn read_manifest(&self, batch: BatchId) -> Result<(Manifest, Vec<StoredTable>)> {
+        let bytes = read_file(&*self.disk, &self.manifest(batch))?;
+        let manifest = Manifest::decode(&bytes).map_err(|error| corrupt(error.to_string()))?;
+        if manifest.batch != batch {
+            return Err(corrupt(format!("it is that of epoch {}", manifest.batch)));
+        }
+        let mut tables: Vec<StoredTable> = Vec::new();
+        for file in &manifest.state_files {
+            let content = state_content(&*self.disk, &self.folder, file)?;
+            let place = match tables.iter().position(|table| table.name() == file.table) {
+                Some(place) => place,
+                None => {
+                    tables.push(StoredTable::new(&file.table, &content).map_err(|error| of(file, &error))?);
+                    tables.len() - 1
+                }
+            };
+            tables[place].take(file.kind, content).map_err(|error| of(file, &error))?;
+        }
+        tables.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok((manifest, tables))
+    }
+
+    /// Epochs whose manifests are there, in ascending order.
+    fn kept(&self) -> Result<Vec<BatchId>> {
+        let paths = self.disk.list(&self.folder.join(MANIFESTS_FOLDER))?;
+        let mut kept: Vec<BatchId> =
+            paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).map(BatchId).collect();
+        kept.sort_unstable();
+        Ok(kept)
+    }
+
+    fn manifest(&self, batch: BatchId) -> PathBuf {
+        self.folder.join(MANIFESTS_FOLDER).join(format!("{:020}", batch.0))
+    }
+
+    /// What is wrong with the file that has the query's id.
+    fn metadata_damage(&self) -> Option<String> {
+        let path = self.folder.join("metadata");
+        match read_file(&*self.disk, &path) {
+            Ok(bytes) => match serde_json::from_slice::<SparkMetadata>(&bytes) {
+                Ok(_) => None,
+                Err(error) => Some(format!("'{}' is not a query's metadata: {error}", path.display())),
+            },
+            Err(error) => Some(format!("'{}' cannot be read: {error}", path.display())),
+        }
+    }
+
+    fn no_such_epoch(&self, epoch: BatchId, kept: &[BatchId]) -> Error {
+        let text = format!("'{}' has no checkpoint of epoch {epoch}", self.folder.display());
+        let error = Error::new(ErrorKind::NotFound, text);
+        match (kept.first(), kept.last()) {
+            (Some(first), Some(last)) => error.with_hint(format!("epochs {first} to {last} are kept")),
+            _ => error,
+        }
+    }
+}
+
+/// An error with the file of state that it is of.
+fn of(file: &super::wire::StateFile, error: &Error) -> Error {
+    corrupt(format!("the file of state '{}': {error}", file.name))
+}
+
+impl fmt::Debug for CheckpointReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckpointReader").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! What running queries show: figures that their events change, as pages over HTTP.
+//!
+//! - [`QueryFigures`]: figures of all queries of a process
+//! - [`StreamPages`]: Prometheus metrics, the queries as JSON, and whether all of them run
+
+mod figures;
+mod prometheus;
+mod routes;
+
+pub use figures::{QueryFigures, QueryStatus};
+pub use routes::StreamPages;
+
+#[cfg(test)]
+mod tests;
