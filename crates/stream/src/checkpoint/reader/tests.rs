@@ -2,11 +2,12 @@
 //! that really ran, whose folder is compared before and after, and files that are cut or changed.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::sync::Mutex;
+use std::{fmt, fs, io};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use yeoul_disk::RealDisk;
+use yeoul_disk::{DiskFile, Open, RealDisk, Space};
 
 use super::*;
 use crate::checkpoint::CheckpointSummary;
@@ -139,6 +140,110 @@ fn a_folder_without_a_checkpoint_is_refused() {
         error.kind() == ErrorKind::NotFound && error.to_string().starts_with("there is no checkpoint in")
     );
     assert!(CheckpointReader::find(&disk(), &place.path().join("none")).is_err());
+}
+
+/// What happens around an opening.
+type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// A disk on which something happens before and after a file is opened for the first time.
+struct Overtaking {
+    path: PathBuf,
+    before: Hook,
+    after: Hook,
+}
+
+impl Overtaking {
+    fn on(
+        path: &Path,
+        before: impl FnOnce() + Send + 'static,
+        after: impl FnOnce() + Send + 'static,
+    ) -> Arc<dyn Disk> {
+        let hook = |hook: Box<dyn FnOnce() + Send>| Mutex::new(Some(hook));
+        Arc::new(Self { path: path.to_owned(), before: hook(Box::new(before)), after: hook(Box::new(after)) })
+    }
+}
+
+impl fmt::Debug for Overtaking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overtaking").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Disk for Overtaking {
+    fn create_folder_all(&self, folder: &Path) -> io::Result<()> {
+        panic!("'{}' is made", folder.display())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        RealDisk.list(folder)
+    }
+
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        assert!(matches!(how, Open::Read), "'{}' is opened to write", path.display());
+        let happen = |hook: &Hook| {
+            if let Some(hook) = hook.lock().unwrap().take() {
+                hook();
+            }
+        };
+        if path != self.path {
+            return RealDisk.open(path, how);
+        }
+        happen(&self.before);
+        let file = RealDisk.open(path, how);
+        happen(&self.after);
+        file
+    }
+
+    fn rename(&self, from: &Path, _: &Path) -> io::Result<()> {
+        panic!("'{}' is renamed", from.display())
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        panic!("'{}' is removed", path.display())
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        panic!("'{}' is removed", folder.display())
+    }
+
+    fn remove_folder_all(&self, folder: &Path) -> io::Result<()> {
+        panic!("'{}' is removed", folder.display())
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        panic!("'{}' is synced", folder.display())
+    }
+
+    fn space(&self, folder: &Path) -> io::Result<Space> {
+        RealDisk.space(folder)
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_on_its_way_or_goes_meanwhile_is_read_again() {
+    let place = tempfile::tempdir().unwrap();
+    run(place.path());
+    let folder = place.path().join("counts");
+    let last = reader(&folder).read(None).unwrap().manifest;
+    let path = |batch: BatchId| folder.join(MANIFESTS_FOLDER).join(format!("{:020}", batch.0));
+    // Its writer has come halfway when it is opened, and is done when it is opened again.
+    let (whole, newest) = (place.path().join("whole"), path(last.batch));
+    let bytes = fs::read(&newest).unwrap();
+    fs::write(&whole, &bytes).unwrap();
+    fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
+    let disk = Overtaking::on(&newest.clone(), || {}, move || fs::rename(whole, newest).unwrap());
+    let stored = CheckpointReader::find(&disk, &folder).unwrap()[0].read(None).unwrap();
+    assert_eq!((&stored.manifest, stored.damaged.len()), (&last, 0), "{stored:?}");
+    // The next one comes, and this one goes, between the listing and the opening.
+    let next = Manifest { batch: last.batch.next(), ..last.clone() };
+    let (old, new, bytes) = (path(last.batch), path(next.batch), next.encode());
+    let before = move || {
+        fs::write(new, bytes).unwrap();
+        fs::remove_file(old).unwrap();
+    };
+    let disk = Overtaking::on(&path(last.batch), before, || {});
+    let stored = CheckpointReader::find(&disk, &folder).unwrap()[0].read(None).unwrap();
+    assert_eq!((stored.manifest, stored.damaged.len()), (next, 0));
 }
 
 #[test]
