@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::message::Message;
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{Message, ToBytes};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde_json::Value;
@@ -54,8 +54,8 @@ pub fn feed(servers: &str, topic: &str, per_second: u32, is_over: &AtomicBool) -
             // The time when it was due: a producer that is late makes the pipeline look no faster.
             let sent = begin_us + (next as f64 * 1e6 / f64::from(per_second)) as i64;
             let (key, value) = record(next, sent);
-            let sent = producer.send(BaseRecord::to(topic).key(&key).payload(&value));
-            sent.map_err(|(error, _)| failed("cannot send a measuring record", error))?;
+            send(&producer, BaseRecord::to(topic).key(&key).payload(&value))
+                .map_err(|error| failed("cannot send a measuring record", error))?;
             next += 1;
         }
         producer.poll(Duration::ZERO);
@@ -73,12 +73,8 @@ pub fn fill(servers: &str, topic: &str, numbers: std::ops::Range<u64>) -> Result
     let producer = producer(servers)?;
     for number in numbers {
         let (key, value) = record(number, now_us());
-        while let Err((error, _)) = producer.send(BaseRecord::to(topic).key(&key).payload(&value)) {
-            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
-                return Err(failed("cannot send a measuring record", error));
-            }
-            producer.poll(WAIT);
-        }
+        send(&producer, BaseRecord::to(topic).key(&key).payload(&value))
+            .map_err(|error| failed("cannot send a measuring record", error))?;
     }
     producer.flush(FLUSH_MAX).map_err(|error| failed("cannot send the measuring records", error))
 }
@@ -133,7 +129,7 @@ pub fn bare_loop(servers: &str, from: &str, to: &str, is_stopped: &AtomicBool) -
             let value = message.payload().unwrap_or_default();
             // Without a key, as the query's rows are: both spread records alike.
             let record: BaseRecord<'_, (), [u8]> = BaseRecord::to(to).payload(value);
-            producer.send(record).map_err(|(error, _)| failed("the bare loop cannot send", error))?;
+            send(&producer, record).map_err(|error| failed("the bare loop cannot send", error))?;
         }
         producer.poll(Duration::ZERO);
     }
@@ -160,6 +156,22 @@ fn consumer(servers: &str, topic: &str) -> Result<BaseConsumer> {
     }
     consumer.assign(&list).map_err(|error| failed("cannot read from the partitions", error))?;
     Ok(consumer)
+}
+
+/// Sends a record, and waits if too many are on their way: a broker that stands still for a while ends nothing.
+fn send<K: ToBytes + ?Sized, P: ToBytes + ?Sized>(
+    producer: &BaseProducer,
+    mut record: BaseRecord<'_, K, P>,
+) -> KafkaResult<()> {
+    loop {
+        match producer.send(record) {
+            Err((error, back)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) => {
+                producer.poll(WAIT);
+                record = back;
+            }
+            sent => return sent.map_err(|(error, _)| error),
+        }
+    }
 }
 
 fn producer(servers: &str) -> Result<BaseProducer> {
