@@ -53,6 +53,8 @@ const WINDOW_MS: i64 = 500;
 const DISORDER_MS: usize = 300;
 /// Rows of a planned epoch, at least: rounding up a part of fewer would let a partition with few rows run ahead.
 const PLANNED_ROWS_MIN: usize = 60;
+/// Time that a planned epoch is to take, if that is limited.
+const EPOCH_MS: i64 = 20;
 /// Rows that one poll gives: more seconds of one partition than the watermark waits.
 const POLL_ROWS_MAX: usize = 300;
 
@@ -159,10 +161,15 @@ impl Outside {
             state_files: Vec::new(),
             output: None,
         };
+        let rows_max = (PLANNED_ROWS_MIN + self.random.below(400)) as u64;
+        let pace = Pace::unbounded(50, rows_max, self.now_ms);
+        // As if output were in transactions.
+        let has_limit = self.random.once_in(2);
+        let pace = if has_limit { pace.with_epochs_of(EPOCH_MS) } else { pace };
         Life {
             operators: Operators::new(&self.query, &manifest, Some(Box::new(table))).unwrap(),
             coordinator: Coordinator::new(BatchId(batch + 1), 300, self.now_ms),
-            pace: Pace::unbounded(50, (PLANNED_ROWS_MIN + self.random.below(400)) as u64, self.now_ms),
+            pace,
             saved,
             ends: None,
             sent: Vec::new(),
