@@ -20,6 +20,10 @@ const LATE_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked how far a party is, and whether it still works.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How far the producer may be behind at the end, in microseconds.
+const FEED_LATE_US_MAX: i64 = 500_000;
+/// The most that the median latency may be of the time that counts.
+const LAG_MAX: f64 = 0.5;
 /// Quantiles that are kept of many ages, from the least to the most.
 const QUANTILES: usize = 1001;
 
@@ -85,7 +89,7 @@ pub(super) fn measure(
     let (carried, seen) = carry(case, times, party, stop)?;
     // One that has ended by itself says why.
     let outcome = match (carried, party.stop()) {
-        (Ok(interval), Ok(())) => Outcome::Measured(measured(case, &interval, &seen)),
+        (Ok(interval), Ok(())) => judged(measured(case, &interval, &seen), times),
         (Err(text), Ok(())) => Outcome::Failed(text),
         (_, Err(error)) => Outcome::Failed(text_of(&error)),
     };
@@ -110,7 +114,7 @@ fn carry(
         seen.coverage.records < expected.load(Ordering::Relaxed)
     };
     let each = (case.rate / case.from.len() as u32).max(1);
-    let carried = thread::scope(|scope| {
+    let carried = thread::scope(|scope| -> Result<Result<Interval, String>> {
         let reader = scope.spawn(|| {
             // Whatever ends it, nobody waits for it.
             let read = read(&case.servers, &case.to, take, &is_over);
@@ -121,9 +125,11 @@ fn carry(
             case.from.iter().map(|topic| scope.spawn(|| feed(&case.servers, topic, each, &is_fed))).collect();
         let timed = time(times, party, &seen, stop);
         is_fed.store(true, Ordering::Relaxed);
-        let fed: Result<Vec<u64>> = feeders.into_iter().map(|feeder| feeder.join().map_err(broke)?).collect();
+        let fed: Result<Vec<(u64, i64)>> =
+            feeders.into_iter().map(|feeder| feeder.join().map_err(broke)?).collect();
         if let (Ok(fed), Ok(Ok(_))) = (&fed, &timed) {
-            let expected_now = case.pipeline.expected(fed.iter().copied().min().unwrap_or(0));
+            let expected_now =
+                case.pipeline.expected(fed.iter().map(|(records, _)| *records).min().unwrap_or(0));
             expected.store(expected_now, Ordering::Relaxed);
             let deadline = Instant::now() + LATE_MAX;
             while lock(&seen).coverage.records < expected_now
@@ -135,8 +141,8 @@ fn carry(
         }
         is_over.store(true, Ordering::Relaxed);
         reader.join().map_err(broke)??;
-        fed?;
-        timed
+        let fed_until_us = fed?.into_iter().map(|(_, due_us)| due_us).min().unwrap_or(0);
+        Ok(timed?.and_then(|interval| interval.if_fed_until(fed_until_us)))
     })?;
     let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (came, expected) = (seen.coverage.records, expected.into_inner());
@@ -198,6 +204,34 @@ fn wait(
     Ok(party.check().map_err(|error| text_of(&error)))
 }
 
+impl Interval {
+    /// Itself, if the producer sent all that was due in it.
+    fn if_fed_until(self, due_us: i64) -> Result<Self, String> {
+        if due_us + FEED_LATE_US_MAX >= self.to_us {
+            return Ok(self);
+        }
+        let late_ms = (self.to_us - due_us) / 1000;
+        Err(format!(
+            "the measuring producer was {late_ms} ms behind: the machine or the broker is too busy to measure"
+        ))
+    }
+}
+
+/// One that does not keep pace has no latency to speak of, and does its work after the time that counts.
+fn judged(measured: Measured, times: &Times) -> Outcome {
+    let median_ms = measured.latency_ms(0.5);
+    if measured.ages_ms.is_empty() {
+        Outcome::Failed("no record of the time that counts came out by itself".to_owned())
+    } else if median_ms > times.measured.as_secs_f64() * 1000.0 * LAG_MAX {
+        let seconds = times.measured.as_secs();
+        Outcome::Failed(format!(
+            "it does not keep pace: half of the records took {median_ms:.0} ms or more in {seconds} s"
+        ))
+    } else {
+        Outcome::Measured(measured)
+    }
+}
+
 fn measured(case: &Case, interval: &Interval, seen: &Seen) -> Measured {
     let within = |due: i64| due >= interval.from_us && due < interval.to_us;
     let ages = seen.ages_us.iter().filter(|(due, _)| within(*due)).map(|(_, age)| *age as f64 / 1000.0);
@@ -249,6 +283,22 @@ mod tests {
             assert_eq!(quantile(&kept, part), quantile(&values, part), "{part}");
         }
         assert_eq!(quantiles(vec![3.0, 1.0, 2.0]), [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_has_failed() {
+        let times = Times { warm_up: Duration::ZERO, measured: Duration::from_secs(10) };
+        let judged = |ages_ms: &[f64]| {
+            let ages_ms = ages_ms.to_vec();
+            judged(Measured { ages_ms, cpu_seconds_per_million: 1.0, peak_bytes: 1 }, &times)
+        };
+        assert!(matches!(judged(&[4999.0]), Outcome::Measured(_)));
+        assert!(matches!(judged(&[5001.0]), Outcome::Failed(text) if text.contains("does not keep pace")));
+        assert!(matches!(judged(&[]), Outcome::Failed(text) if text.contains("no record")));
+        let interval = || Interval { from_us: 0, to_us: 10_000_000, cpu_seconds: 0.0, peak_bytes: 0 };
+        assert!(interval().if_fed_until(9_500_000).is_ok());
+        let text = interval().if_fed_until(9_000_000).err().unwrap();
+        assert!(text.starts_with("the measuring producer was 1000 ms behind"), "{text}");
     }
 
     #[test]

@@ -40,20 +40,20 @@ pub fn create_topics(servers: &str, names: &[&str]) -> Result<()> {
 }
 
 /// Sends records at a steady rate until it is told to stop, each a JSON object with its number `id` and the microseconds since 1970
-/// when it was due, `sent`. Gives their count.
+/// when it was due, `sent`. Gives their count, and when the next one was due.
 ///
 /// # Errors
 /// If one cannot be sent.
-pub fn feed(servers: &str, topic: &str, per_second: u32, is_over: &AtomicBool) -> Result<u64> {
+pub fn feed(servers: &str, topic: &str, per_second: u32, is_over: &AtomicBool) -> Result<(u64, i64)> {
     let producer = producer(servers)?;
     let (begin, begin_us) = (Instant::now(), now_us());
+    let due_us = |number: u64| begin_us + (number as f64 * 1e6 / f64::from(per_second)) as i64;
     let mut next = 0;
     while !is_over.load(Ordering::Relaxed) {
         let due = (begin.elapsed().as_secs_f64() * f64::from(per_second)) as u64;
         while next < due {
             // The time when it was due: a producer that is late makes the pipeline look no faster.
-            let sent = begin_us + (next as f64 * 1e6 / f64::from(per_second)) as i64;
-            let (key, value) = record(next, sent);
+            let (key, value) = record(next, due_us(next));
             send(&producer, BaseRecord::to(topic).key(&key).payload(&value))
                 .map_err(|error| failed("cannot send a measuring record", error))?;
             next += 1;
@@ -62,7 +62,7 @@ pub fn feed(servers: &str, topic: &str, per_second: u32, is_over: &AtomicBool) -
         std::thread::sleep(Duration::from_micros(500));
     }
     producer.flush(FLUSH_MAX).map_err(|error| failed("cannot send the measuring records", error))?;
-    Ok(next)
+    Ok((next, due_us(next)))
 }
 
 /// Sends records with these numbers as fast as the broker takes them.
