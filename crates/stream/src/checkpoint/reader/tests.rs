@@ -198,6 +198,10 @@ impl Disk for Overtaking {
         panic!("'{}' is renamed", from.display())
     }
 
+    fn rename_new(&self, from: &Path, _: &Path) -> io::Result<()> {
+        panic!("'{}' is renamed", from.display())
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         panic!("'{}' is removed", path.display())
     }
