@@ -16,6 +16,8 @@ use super::proto::transfer::ChecksumOptions;
 pub const MD5_BYTES: usize = 16;
 /// Bytes that HDFS's buffer has at first; it doubles when they are too few.
 const JAVA_BUFFER_BYTES: usize = 32;
+/// The polynomial of CRC-32C (RFC 3720) without its highest power, the high bit that of x to the power of 0.
+const CRC32C_POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// How the checksums of a block become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +193,12 @@ struct CrcComposer {
 
 impl CrcComposer {
     fn new(usual: u64) -> Self {
-        Self { crc: 0, usual, columns: std::array::from_fn(|bit| drive(1 << bit, usual)) }
+        let mut columns = [drive(1 << 31, usual); 32];
+        // The bit below stands for x times as much.
+        for bit in (0..31).rev() {
+            columns[bit] = times_x(columns[bit + 1]);
+        }
+        Self { crc: 0, usual, columns }
     }
 
     fn push(&mut self, crc: u32, length: u64) {
@@ -207,6 +214,12 @@ impl CrcComposer {
     fn take(&mut self) -> u32 {
         std::mem::take(&mut self.crc)
     }
+}
+
+/// A polynomial times x, modulo that of CRC-32C. The high bit is that of x to the power of 0.
+fn times_x(polynomial: u32) -> u32 {
+    let carry = if polynomial & 1 == 1 { CRC32C_POLYNOMIAL } else { 0 };
+    polynomial >> 1 ^ carry
 }
 
 fn drive(crc: u32, bytes: u64) -> u32 {
@@ -270,6 +283,14 @@ mod tests {
             let mut less = crcs.clone();
             less[last] = less[last].slice(..less[last].len().saturating_sub(4));
             prop_assert_eq!(length > 0, composite_of_group(&less, cell, length as u64).is_err());
+        }
+    }
+
+    #[test]
+    fn each_column_is_its_bit_driven_on() {
+        for usual in [1, 2, 511, 512, 513, 1 << 20, 128 << 20] {
+            let composer = CrcComposer::new(usual);
+            assert_eq!(composer.columns, std::array::from_fn(|bit| drive(1 << bit, usual)), "{usual}");
         }
     }
 
