@@ -1,11 +1,15 @@
 //! What the verbs do, on one cluster for all that only adds to it.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::Folder;
 use crate::server::{Cluster, Server};
+
+/// Longest time until a DataNode has registered, on a busy machine.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bytes that are never the same twice in a row.
 fn content(length: usize) -> Vec<u8> {
@@ -173,8 +177,11 @@ fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
     let flags = ["--conf", "conf", "--namenode", &namenode.address, "--port", "0", "--ipc-port", "0"];
     let datanode = Server::start(&folder, &[&["datanode"][..], &flags].concat());
     assert_eq!(folder.names(), ["conf", "data1", "data2", "name"]);
-    let has_node = |_: &u32| namenode.page("/status").contains("1 live, 0 dead");
-    assert!((0..1000).any(|at| has_node(&at)), "{}", namenode.page("/status"));
+    let deadline = Instant::now() + REGISTERED_WITHIN;
+    while !namenode.page("/status").contains("1 live, 0 dead") {
+        assert!(Instant::now() < deadline, "{}", namenode.page("/status"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
     folder.write("x", content(100_000));
     let fs = format!("hdfs://{}", namenode.address);
     folder.yeoul(["dfs", "-fs", &fs, "-put", "x", "/x"]).shows("exit 0");
