@@ -15,25 +15,25 @@ use crate::error::{Error, Result};
 
 /// The longest line that we read; the longest query text has some 20 kB.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
-/// How often it is looked whether a process has ended.
+/// Time between looks whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How long it may take to exit after its stdin was closed.
+/// Longest time to exit after its stdin was closed.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
-/// How much of a dead process's stderr goes into the error's text.
+/// Most of a dead process's stderr that goes into the error's text.
 const LAST_WORDS_BYTES: u64 = 600;
 
-/// How to start a process.
+/// Start of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<String>,
     /// Environment variables, in addition to ours.
     pub environment: Vec<(String, String)>,
     /// More of them, if it has a memory limit.
     pub environment_limited: Vec<(String, String)>,
-    /// Where its stderr goes.
+    /// File that its stderr goes to.
     pub log: PathBuf,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::venv::{cache_directory, hint, output, scripts, short_hash};
+use super::venv::{cache_directory, hint, locked, output, scripts, short_hash};
 use crate::error::{Error, Result};
 
 /// The folder with the jars that one of our scripts, a POM, names; they are fetched if missing.
@@ -17,12 +17,7 @@ pub(crate) fn jars(pom: &str, stop: &AtomicBool) -> Result<PathBuf> {
     let text = fs::read_to_string(&pom).map_err(|e| Error::io("read", &pom, e))?;
     // Named after the content: other versions have a folder of their own.
     let directory = cache_directory()?.join("bench").join("jars").join(short_hash([text.as_str()]));
-    let parent = directory.parent().expect("it was joined to a parent");
-    fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
-    let lock_path = directory.with_added_extension("lock");
-    let lock = File::create(&lock_path).map_err(|e| Error::io("create", &lock_path, e))?;
-    lock.lock().map_err(|e| Error::io("lock", &lock_path, e))?;
-
+    let _lock = locked(&directory)?;
     let complete = directory.join("complete");
     if complete.exists() {
         return Ok(directory);

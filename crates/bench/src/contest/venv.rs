@@ -54,6 +54,16 @@ pub(crate) fn cache_directory() -> Result<PathBuf> {
         })
 }
 
+/// Lock on a folder of the cache that is being filled, held as long as the file is open. Its parent is made if missing.
+pub(super) fn locked(directory: &Path) -> Result<File> {
+    let parent = directory.parent().expect("it was joined to a parent");
+    fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+    let lock_path = directory.with_added_extension("lock");
+    let lock = File::create(&lock_path).map_err(|e| Error::io("create", &lock_path, e))?;
+    lock.lock().map_err(|e| Error::io("lock", &lock_path, e))?;
+    Ok(lock)
+}
+
 /// The Python of an environment that has `packages` (`name==version`), which is created if missing.
 ///
 /// # Errors
@@ -62,12 +72,7 @@ pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBu
     let name = packages.join("-").replace("==", "-");
     let directory = cache_directory()?.join("bench").join("python").join(name);
     let python = directory.join("bin").join("python");
-    let parent = directory.parent().expect("it was joined to a parent");
-    fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
-    let lock_path = directory.with_added_extension("lock");
-    let lock = File::create(&lock_path).map_err(|e| Error::io("create", &lock_path, e))?;
-    lock.lock().map_err(|e| Error::io("lock", &lock_path, e))?;
-
+    let _lock = locked(&directory)?;
     let complete = directory.join("complete");
     if complete.exists() && python.exists() {
         return Ok(python);

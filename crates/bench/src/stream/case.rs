@@ -13,30 +13,30 @@ use super::cpu_time::cpu_seconds;
 use super::party::{Case, Party, text_of};
 use super::pipelines::Coverage;
 
-/// How long the first row may take: a JVM compiles what it runs.
+/// Longest time to the first row: a JVM compiles what it runs.
 const FIRST_MAX: Duration = Duration::from_secs(90);
-/// How long the last records may take after the producer has ended.
+/// Longest time for the last records after the producer has ended.
 const LATE_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked how far a party is, and whether it still works.
+/// Times between looks how far a party is, and whether it still works.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// How far the producer may be behind at the end, in microseconds.
+/// Microseconds that the producer may be behind at the end.
 const FEED_LATE_US_MAX: i64 = 500_000;
 /// The most that the median latency may be of the time that counts.
 const LAG_MAX: f64 = 0.5;
 /// Quantiles that are kept of many ages, from the least to the most.
 const QUANTILES: usize = 1001;
 
-/// How long a case takes.
+/// Times of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
     /// From the first row that comes out: not counted.
     pub warm_up: Duration,
-    /// What is counted.
+    /// Time that is counted.
     pub measured: Duration,
 }
 
-/// What became of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Every record came through.
@@ -45,7 +45,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What was measured of a party in a case.
+/// Measurements of a party in a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Milliseconds from when a record was due to its arrival behind the party; a thousand quantiles, if there were more.
@@ -56,14 +56,14 @@ pub struct Measured {
     pub peak_bytes: u64,
 }
 
-/// What came out so far.
+/// Records that came out so far.
 struct Seen {
     coverage: Coverage,
     /// When each record was due, and how long it took, in microseconds.
     ages_us: Vec<(i64, i64)>,
 }
 
-/// What was read off the clocks between two moments.
+/// Readings of the clocks at two moments.
 struct Interval {
     from_us: i64,
     to_us: i64,

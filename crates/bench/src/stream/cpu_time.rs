@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-/// What `/proc/PID/stat` says of a process.
+/// Numbers of a process from `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     pid: u32,

@@ -21,7 +21,7 @@ const RECORDS: u64 = 2_000_000;
 const CORE: usize = 0;
 /// Millions of records a second.
 const RATE_MIN: f64 = 0.2;
-/// How long a backlog may take.
+/// Longest time for a backlog.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Measured, Outcome, Pipeline, Row, Who};
 use crate::findings::{Bar, Finding, Unit};
 
-/// What our latency may be of that of Spark's micro-batches.
+/// Part of the latency of Spark's micro-batches that ours may be.
 const MICRO_BATCH_PART: f64 = 1.0 / 20.0;
 /// Seconds of CPU time that a million records may take, at this rate or a higher one.
 const CPU_SECONDS_MAX: f64 = 20.0;

@@ -36,7 +36,7 @@ use yeoul_stream::connectors::kafka::measure::bare_loop;
 use case::Times;
 use party::{Case, Party};
 
-/// How long a case warms up, as a part of the time that counts, and at least.
+/// Time for which a case warms up, as a part of the time that counts, and at least.
 const WARM_UP: f64 = 0.25;
 const WARM_UP_MIN: Duration = Duration::from_secs(5);
 
@@ -51,7 +51,7 @@ pub struct Plan {
     pub pipelines: Vec<Pipeline>,
     /// Time that counts in a case, after some to warm up.
     pub time: Duration,
-    /// What Spark needs, if it is to be measured, too.
+    /// Files that Spark needs, if it is to be measured, too.
     pub spark: Option<SparkFiles>,
 }
 
@@ -64,7 +64,7 @@ pub struct Row {
     pub pipeline: Pipeline,
     /// Records a second.
     pub rate: u32,
-    /// What became of it.
+    /// Outcome.
     pub outcome: Outcome,
 }
 
@@ -106,7 +106,7 @@ struct Turn<'a> {
     plan: &'a Plan,
     who: Who,
     rate: u32,
-    /// What its topics and files begin with.
+    /// Begin of the names of its topics and files.
     name: String,
     folder: &'a Path,
     stop: &'a AtomicBool,

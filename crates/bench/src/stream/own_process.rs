@@ -11,9 +11,9 @@ use yeoul_base::{Error, ErrorKind, Result};
 
 use crate::contest::line_process::last_words;
 
-/// How often it is looked whether it has ended.
+/// Time between looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long it may take to end after it was told to.
+/// Longest time to end after it was told to.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A process whose stderr goes to a file. It is killed when it is dropped.
@@ -58,12 +58,12 @@ impl OwnProcess {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// Its number.
+    /// Number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it still runs.
+    /// Check that it still runs.
     ///
     /// # Errors
     /// `Internal` with the end of its stderr if it has ended.

@@ -1,4 +1,4 @@
-//! Who carries records from topics to a topic: our binary, the bare loop, and Spark.
+//! Parties that carry records from topics to a topic: our binary, the bare loop, and Spark.
 
 use std::path::{Path, PathBuf};
 
@@ -30,19 +30,19 @@ pub enum Who {
 pub(super) trait Party {
     /// Has it wait for records of a case.
     fn start(&mut self, case: &Case) -> Result<()>;
-    /// Whether it still works; the error is its own.
+    /// Check that it still works; the error is its own.
     fn check(&mut self) -> Result<()>;
-    /// Its processes, without those that they have started.
+    /// Processes of the party, without those that they have started.
     fn processes(&self) -> Vec<u32>;
     /// Ends the work on a case.
     fn stop(&mut self) -> Result<()>;
-    /// Whether it can take another case.
+    /// True if it can take another case.
     fn is_usable(&self) -> bool {
         true
     }
 }
 
-/// What is carried from where to where.
+/// Query with the topics that it reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Case {
     pub servers: String,
@@ -59,7 +59,7 @@ impl Who {
     /// Those that Spark is.
     pub const SPARK: [Self; 3] = [Self::MicroBatch, Self::RealTime, Self::RealTimeTuned];
 
-    /// Its name in reports.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::BareLoop => "bare loop",
@@ -82,8 +82,10 @@ impl Who {
     pub(super) fn open(self, rate: u32, folder: &Path, spark: Option<&SparkFiles>) -> Result<Box<dyn Party>> {
         std::fs::create_dir_all(folder)?;
         let mode = match self {
-            Self::BareLoop => return Ok(Box::new(BareLoop { folder: folder.to_owned(), process: None })),
-            Self::Yeoul => return Ok(Box::new(Yeoul { folder: folder.to_owned(), process: None })),
+            Self::BareLoop | Self::Yeoul => {
+                let (is_loop, folder) = (self == Self::BareLoop, folder.to_owned());
+                return Ok(Box::new(Ours { is_loop, folder, process: None }));
+            }
             Self::MicroBatch => Mode::MicroBatch,
             Self::RealTime => Mode::RealTime,
             Self::RealTimeTuned => Mode::real_time_tuned(rate),
@@ -93,16 +95,23 @@ impl Who {
     }
 }
 
-/// `yeoul stream run`, a process for each case.
-struct Yeoul {
+/// A process of our binary for each case: `yeoul stream run`, or the bare loop, whose CPU time can be told from that of the measuring
+/// clients then.
+struct Ours {
+    is_loop: bool,
     folder: PathBuf,
     process: Option<OwnProcess>,
 }
 
-impl Party for Yeoul {
+impl Party for Ours {
     fn start(&mut self, case: &Case) -> Result<()> {
-        let job = case.pipeline.job(&case.servers, &case.from, &case.to);
-        self.process = Some(OwnProcess::of_job(&job, &self.folder, case.pipeline.name())?);
+        self.process = Some(if self.is_loop {
+            let arguments = [LOOP_VERB, &case.servers, &case.from[0], &case.to];
+            OwnProcess::start(&arguments, &self.folder.join("loop.log"))?
+        } else {
+            let job = case.pipeline.job(&case.servers, &case.from, &case.to);
+            OwnProcess::of_job(&job, &self.folder, case.pipeline.name())?
+        });
         Ok(())
     }
 
@@ -115,38 +124,16 @@ impl Party for Yeoul {
     }
 
     fn stop(&mut self) -> Result<()> {
-        self.process.take().map_or(Ok(()), OwnProcess::stop)
+        match self.process.take() {
+            // It has nothing to bring to an end.
+            Some(mut process) if self.is_loop => process.check(),
+            Some(process) => process.stop(),
+            None => Ok(()),
+        }
     }
 }
 
-/// The bare loop, a process, so that its CPU time can be told from that of the measuring clients.
-struct BareLoop {
-    folder: PathBuf,
-    process: Option<OwnProcess>,
-}
-
-impl Party for BareLoop {
-    fn start(&mut self, case: &Case) -> Result<()> {
-        let arguments = [LOOP_VERB, &case.servers, &case.from[0], &case.to];
-        self.process = Some(OwnProcess::start(&arguments, &self.folder.join("loop.log"))?);
-        Ok(())
-    }
-
-    fn check(&mut self) -> Result<()> {
-        self.process.as_mut().map_or(Ok(()), OwnProcess::check)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        self.process.iter().map(OwnProcess::id).collect()
-    }
-
-    fn stop(&mut self) -> Result<()> {
-        // It has nothing to bring to an end.
-        self.process.take().map_or(Ok(()), |mut process| process.check())
-    }
-}
-
-/// What went wrong, with its causes, for a report.
+/// Text of an error with its causes, for a report.
 pub(super) fn text_of(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

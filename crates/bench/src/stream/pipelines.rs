@@ -5,9 +5,9 @@ use yeoul_base::{Error, ErrorKind, Result};
 
 /// Keys of the windowed count, as in Apache's own benchmark of Spark.
 const WINDOW_KEYS: u32 = 1000;
-/// What the 99th percentile may be of the bare loop's.
+/// Most that the 99th percentile may be of the bare loop's.
 const P99_RATIO_MAX: f64 = 1.5;
-/// What it may be of output that is committed each tenth of a second.
+/// Milliseconds that it may be of output that is committed each tenth of a second.
 const EXACTLY_ONCE_P99_MS_MAX: f64 = 250.0;
 /// Keys of the state function, as there.
 const STATE_KEYS: u32 = 50_000;

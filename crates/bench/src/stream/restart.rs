@@ -19,11 +19,11 @@ const KEYS: u64 = 1_000_000;
 const WAITING: u64 = 1000;
 /// Milliseconds from the start of the process to the first row behind its sink.
 const RESTART_MS_MAX: f64 = 2000.0;
-/// How long anything may take.
+/// Longest time for any step.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What came out so far.
+/// Rows that came out so far.
 #[derive(Default)]
 struct Seen {
     /// Rows of the first count of a key.

@@ -15,12 +15,12 @@ use super::party::{Case, Party};
 use crate::contest::line_process::{Launch, LineProcess};
 use crate::contest::{java, maven, venv};
 
-/// How long Spark may take for an answer: it starts a JVM, or waits for a query to begin.
+/// Longest time for an answer of Spark: it starts a JVM, or waits for a query to begin.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 /// Partitions of the topics, beyond which more of the shuffle's do not help.
 const PARTITIONS_MAX: usize = 5;
 
-/// How Spark runs a query.
+/// Mode in which Spark runs a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     MicroBatch,
@@ -50,7 +50,7 @@ impl Mode {
     }
 }
 
-/// What Spark needs: a Python that has it, our script, and its connector to Kafka.
+/// Files that Spark needs: a Python that has it, our script, and its connector to Kafka.
 #[derive(Debug, Clone)]
 pub struct SparkFiles {
     python: PathBuf,

@@ -153,7 +153,7 @@ struct Run {
     todo: Option<Command>,
     is_stored: bool,
     has_completed: bool,
-    /// Whether its transaction is lost in a way that a new producer mends.
+    /// True if its transaction is lost in a way that a new producer mends.
     has_lost_transaction: bool,
 }
 

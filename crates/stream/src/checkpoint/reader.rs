@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result, corrupt};
 
 /// Folder of the manifests.
 const MANIFESTS_FOLDER: &str = "yeoul/manifests";
-/// How often a checkpoint that goes on while it is read is read again.
+/// Times that a checkpoint which goes on while it is read is read again.
 const READS_MAX: usize = 20;
 /// Wait before that.
 const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -28,7 +28,7 @@ pub struct CheckpointReader {
 /// A checkpoint with the tables of its state.
 #[derive(Debug)]
 pub struct StoredCheckpoint {
-    /// Its manifest.
+    /// Manifest.
     pub manifest: Manifest,
     /// The manifest's file.
     pub path: PathBuf,
@@ -166,7 +166,7 @@ impl CheckpointReader {
         self.folder.join(MANIFESTS_FOLDER).join(format!("{:020}", batch.0))
     }
 
-    /// What is wrong with the file that has the query's id.
+    /// Fault of the file that has the query's id.
     fn metadata_damage(&self) -> Option<String> {
         let path = self.folder.join("metadata");
         match read_file(&*self.disk, &path) {

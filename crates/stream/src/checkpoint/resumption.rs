@@ -4,7 +4,7 @@ use std::time::Duration;
 const TRIES_MAX: u32 = 5;
 /// Pause before the first of them.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-/// How many times as long the pause before each further one is: 8 s before the last.
+/// Factor by which the pause before each further one is longer: 8 s before the last.
 const PAUSE_FACTOR: u32 = 3;
 
 /// Decides whether a query whose transaction is lost goes on from its last checkpoint, in the same process, and when.
@@ -39,7 +39,7 @@ impl Resumption {
         Some(PAUSE_FIRST * PAUSE_FACTOR.pow(self.tries - 1))
     }
 
-    /// Whether the process may fence the query's producer, given the generation of the newest claim. One that starts takes the
+    /// True if the process may fence the query's producer, given the generation of the newest claim. One that starts takes the
     /// query over, one that goes on only has it still.
     pub fn may_fence(&self, newest: Option<u64>) -> bool {
         self.generation.is_none() || self.generation == newest

@@ -49,7 +49,7 @@ impl StoredTable {
         self.table.restore(read_state_file(&self.layout, content)?)
     }
 
-    /// Its name.
+    /// Name.
     pub fn name(&self) -> &str {
         &self.layout.name
     }

@@ -23,7 +23,7 @@ pub struct CheckpointSummary {
     pub timestamp_ms: i64,
     /// The watermark, in milliseconds since 1970; nothing before there was one.
     pub watermark_ms: Option<i64>,
-    /// Where the sources are.
+    /// Positions of the sources.
     pub sources: Vec<SourcePosition>,
     /// Output that it covers, if that is delivered exactly once.
     pub output: Option<OutputPosition>,
@@ -43,7 +43,7 @@ pub struct CheckpointSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableSummary {
-    /// Its name.
+    /// Name.
     pub table: String,
     /// Kind of the operator that it is of.
     pub kind: String,

@@ -241,7 +241,7 @@ impl SinkConnector {
         Ok(connector)
     }
 
-    /// What the sink is.
+    /// Description of the sink.
     pub fn description(&self) -> String {
         match self {
             Self::Kafka(options) => {
@@ -254,7 +254,7 @@ impl SinkConnector {
         }
     }
 
-    /// How often a row comes out, whatever fails.
+    /// Delivery guarantee: times that a row comes out, whatever fails.
     pub fn guarantee(&self) -> &'static str {
         match self {
             // A file of an epoch is put in its place as a whole, and again after a crash.

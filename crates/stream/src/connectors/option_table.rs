@@ -18,22 +18,22 @@ pub struct ConnectorEntry {
     pub name: &'static str,
     /// Which way rows go.
     pub direction: Direction,
-    /// What it is.
+    /// Description.
     pub intro: &'static str,
-    /// Its options beside `connector`.
+    /// Options beside `connector`.
     pub options: &'static [OptionEntry],
 }
 
 /// An option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionEntry {
-    /// Its name; a star stands for any rest.
+    /// Name; a star stands for any rest.
     pub name: &'static str,
     /// Kind of its values.
     pub values: &'static str,
-    /// Its value if it is not given.
+    /// Value if it is not given.
     pub default: Preset,
-    /// What it does.
+    /// Meaning.
     pub meaning: &'static str,
 }
 
@@ -58,6 +58,34 @@ const fn option(
 ) -> OptionEntry {
     OptionEntry { name, values, default, meaning }
 }
+
+// Options of CSV, to read and to write; the last three only to read.
+const SEP: OptionEntry = option(
+    "sep",
+    "one ASCII character, `\\t` for a tab",
+    Preset::Depends("`,`, with `csv`"),
+    "what stands between fields of CSV; `delimiter` is the same",
+);
+const DELIMITER: OptionEntry =
+    option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`");
+const NULL_VALUE: OptionEntry = option(
+    "nullValue",
+    "text",
+    Preset::Depends("nothing, with `csv`"),
+    "what stands for null in CSV; an empty field is null, too",
+);
+const ESCAPE: OptionEntry = option(
+    "escape",
+    "`\"` or `\\`",
+    Preset::Depends("`\"`, with `csv`"),
+    "what stands before a quote within quotes of CSV; Spark writes `\\`",
+);
+const HEADER: OptionEntry = option(
+    "header",
+    "`true` or `false`",
+    Preset::Depends("`false`, with `csv`"),
+    "whether each file begins with a line of names, which have to be those of the columns in their order",
+);
 
 /// All connectors.
 pub const CONNECTORS: [ConnectorEntry; 9] = [
@@ -114,25 +142,10 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Nothing,
                 "where records that cannot be read go, instead of ending the query; needs a format",
             ),
-            option(
-                "sep",
-                "one ASCII character, `\\t` for a tab",
-                Preset::Depends("`,`, with `csv`"),
-                "what stands between fields of CSV; `delimiter` is the same",
-            ),
-            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
-            option(
-                "nullValue",
-                "text",
-                Preset::Depends("nothing, with `csv`"),
-                "what stands for null in CSV; an empty field is null, too",
-            ),
-            option(
-                "escape",
-                "`\"` or `\\`",
-                Preset::Depends("`\"`, with `csv`"),
-                "what stands before a quote within quotes of CSV; Spark writes `\\`",
-            ),
+            SEP,
+            DELIMITER,
+            NULL_VALUE,
+            ESCAPE,
         ],
     },
     ConnectorEntry {
@@ -154,31 +167,11 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Fixed("false"),
                 "whether newer files come before older ones",
             ),
-            option(
-                "sep",
-                "one ASCII character, `\\t` for a tab",
-                Preset::Depends("`,`, with `csv`"),
-                "what stands between fields of CSV; `delimiter` is the same",
-            ),
-            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
-            option(
-                "nullValue",
-                "text",
-                Preset::Depends("nothing, with `csv`"),
-                "what stands for null in CSV; an empty field is null, too",
-            ),
-            option(
-                "escape",
-                "`\"` or `\\`",
-                Preset::Depends("`\"`, with `csv`"),
-                "what stands before a quote within quotes of CSV; Spark writes `\\`",
-            ),
-            option(
-                "header",
-                "`true` or `false`",
-                Preset::Depends("`false`, with `csv`"),
-                "whether each file begins with a line of names, which have to be those of the columns in their order",
-            ),
+            SEP,
+            DELIMITER,
+            NULL_VALUE,
+            ESCAPE,
+            HEADER,
         ],
     },
     ConnectorEntry {
@@ -219,31 +212,11 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Needed,
                 "form of the files; a column of Parquet is found by its name, of CSV by its place",
             ),
-            option(
-                "sep",
-                "one ASCII character, `\\t` for a tab",
-                Preset::Depends("`,`, with `csv`"),
-                "what stands between fields of CSV; `delimiter` is the same",
-            ),
-            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
-            option(
-                "nullValue",
-                "text",
-                Preset::Depends("nothing, with `csv`"),
-                "what stands for null in CSV; an empty field is null, too",
-            ),
-            option(
-                "escape",
-                "`\"` or `\\`",
-                Preset::Depends("`\"`, with `csv`"),
-                "what stands before a quote within quotes of CSV; Spark writes `\\`",
-            ),
-            option(
-                "header",
-                "`true` or `false`",
-                Preset::Depends("`false`, with `csv`"),
-                "whether each file begins with a line of names, which have to be those of the columns in their order",
-            ),
+            SEP,
+            DELIMITER,
+            NULL_VALUE,
+            ESCAPE,
+            HEADER,
         ],
     },
     ConnectorEntry {
@@ -287,13 +260,8 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Depends("`yeoul`, with `exactly-once`"),
                 "begin of the transactional id; only with `exactly-once`",
             ),
-            option(
-                "sep",
-                "one ASCII character, `\\t` for a tab",
-                Preset::Depends("`,`, with `csv`"),
-                "what stands between fields of CSV; `delimiter` is the same",
-            ),
-            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
+            SEP,
+            DELIMITER,
             option(
                 "nullValue",
                 "text",
@@ -314,13 +282,8 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 "where files go; a new query wants it without files of another one",
             ),
             option("format", "`json` or `csv`", Preset::Needed, "how a row becomes a line"),
-            option(
-                "sep",
-                "one ASCII character, `\\t` for a tab",
-                Preset::Depends("`,`, with `csv`"),
-                "what stands between fields of CSV; `delimiter` is the same",
-            ),
-            option("delimiter", "as `sep`", Preset::Depends("see `sep`"), "another name of `sep`"),
+            SEP,
+            DELIMITER,
             option(
                 "nullValue",
                 "text",
@@ -423,7 +386,7 @@ mod tests {
         ("noop", Direction::Sink, &[]),
     ];
 
-    /// What a connector says that it knows when it gets an option that nobody knows.
+    /// Options that a connector says it knows when it gets one that nobody knows.
     fn known(connector: &str, direction: Direction, least: &[(&str, &str)]) -> BTreeSet<String> {
         let more = [("connector", connector), ("no.such.option", "1")];
         let given = least.iter().chain(&more);

@@ -70,7 +70,7 @@ pub struct Progress {
     pub state_operators: Vec<StateProgress>,
     /// Its sources.
     pub sources: Vec<SourceProgress>,
-    /// Its sink.
+    /// Sink.
     pub sink: SinkProgress,
 }
 
@@ -78,7 +78,7 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SinkProgress {
-    /// What it is.
+    /// Description.
     pub description: String,
     /// Rows that went to it.
     pub num_output_rows: u64,
@@ -114,7 +114,7 @@ pub struct StateProgress {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceProgress {
-    /// What it is.
+    /// Description.
     pub description: String,
     /// Where the epoch began.
     pub start_offset: Value,

@@ -15,7 +15,7 @@ use crate::state::MemoryShare;
 
 /// How many epochs' progress a handle keeps, as in Spark.
 const PROGRESS_MAX: usize = 100;
-/// How often a query that pauses looks whether it is to end.
+/// Time between looks of a query that pauses whether it is to end.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
 /// A query that was started.

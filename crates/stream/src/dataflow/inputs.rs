@@ -27,7 +27,7 @@ pub(super) struct Inputs {
     are_at_end: Vec<bool>,
     /// Whose turn it is.
     turn: usize,
-    /// What all of them ring, if there are several and all can.
+    /// Bell that all of them ring, if there are several and all can.
     bell: Option<Bell>,
 }
 

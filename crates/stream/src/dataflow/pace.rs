@@ -4,7 +4,7 @@ pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
 const FIRST_ROWS_MAX: u64 = 10_000;
 /// Rows that each planned epoch may have, however slow.
 const ROWS_MAX_LEAST: u64 = 100;
-/// How many times as many rows, or as few, a planned epoch may have as the one before it.
+/// Factor by which a planned epoch may have more rows than the one before it, or fewer.
 const ROWS_FACTOR_MAX: u64 = 4;
 /// Longest from a plan to the next one if there is no backlog any more: the rows that are left came meanwhile.
 const CAUGHT_UP_MS: i64 = 200;
@@ -28,7 +28,7 @@ pub(super) struct Pace {
     has_rows: bool,
     /// Rows of a planned epoch at most.
     rows_max: u64,
-    /// What it may become.
+    /// Most that it may become.
     rows_limit: u64,
     /// Milliseconds that a planned epoch is to take, if that is to be held.
     epoch_ms: Option<i64>,

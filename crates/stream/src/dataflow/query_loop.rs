@@ -26,7 +26,7 @@ use crate::state::VersionKind;
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Wait for rows while a checkpoint is on its way to the disk.
 const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
-/// What part of the time that a transaction may be open a planned epoch is to take.
+/// Part of the time that a transaction may be open which a planned epoch is to take: one in so many.
 const TIMEOUT_PART: i64 = 4;
 /// Shortest wait.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
@@ -61,7 +61,7 @@ pub(super) struct QueryLoop<'a> {
 pub(super) enum Ended {
     /// It was stopped, or its rows are at their end.
     Done,
-    /// Its transaction is lost: it may go on from its last checkpoint with a new one.
+    /// Loss of the transaction: the query may go on from its last checkpoint with a new one.
     Lost(Error),
     /// It failed.
     Failed(Error),
@@ -250,7 +250,7 @@ impl<'a> QueryLoop<'a> {
         due.map_or(WAIT_MAX, |ms| Duration::from_millis(ms.unsigned_abs())).clamp(WAIT_LEAST, WAIT_MAX)
     }
 
-    /// Whether a checkpoint now would differ from the last one.
+    /// True if a checkpoint now would differ from the last one.
     fn has_news(&self, wants_empty_batch: bool) -> bool {
         self.epoch.input_rows > 0
             || self.epoch.output_rows > 0

@@ -1,4 +1,4 @@
-//! What a query does, for people and programs, before it is started: nothing is opened.
+//! Outline of a query, for people and programs, before it is started: nothing is opened.
 //!
 //! - [`outline`]: a query as a [`QueryOutline`], which serde writes as JSON
 //! - [`tree`]: the same as a tree of text, the sink at its root

@@ -11,11 +11,11 @@ use crate::plan::{OptionMap, OutputMode, Query};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryOutline {
-    /// Its name, and that of the folder of its checkpoint.
+    /// Name, also of the folder of its checkpoint.
     pub name: String,
-    /// Its output mode, by Spark's name: `append`, `update` or `complete`.
+    /// Output mode, by Spark's name: `append`, `update` or `complete`.
     pub output_mode: &'static str,
-    /// How often a row comes out, whatever fails.
+    /// Delivery guarantee: times that a row comes out, whatever fails.
     pub guarantee: &'static str,
     /// All settings.
     pub settings: Pairs,
@@ -27,12 +27,12 @@ pub struct QueryOutline {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutline {
-    /// Its kind.
+    /// Kind.
     pub operator: &'static str,
     /// Name of the stream, the sink or the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it does.
+    /// Details, as names with values.
     #[serde(skip_serializing_if = "Pairs::is_empty")]
     pub details: Pairs,
     /// Options of a connector, as they were given.
@@ -52,13 +52,13 @@ pub struct StepOutline {
 /// A table of state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StateOutline {
-    /// Its name in the checkpoint.
+    /// Name in the checkpoint.
     pub table: String,
     /// Columns of its keys, with their types.
     pub keys: Pairs,
     /// Columns of its values, with their types.
     pub values: Pairs,
-    /// How long a key is kept.
+    /// Time for which a key is kept.
     pub kept: String,
 }
 
@@ -66,7 +66,7 @@ pub struct StateOutline {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pairs(pub Vec<(String, String)>);
 
-/// What a query does. It starts nothing and opens nothing.
+/// Outline of a query. It starts nothing and opens nothing.
 ///
 /// # Errors
 /// As [`check`](crate::dataflow::check).

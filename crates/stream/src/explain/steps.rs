@@ -87,7 +87,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// What a step itself does.
+/// Outline of a step itself.
 fn own(step: &PlanNode, mode: OutputMode) -> StepOutline {
     let mut outline = StepOutline::default();
     match step {

@@ -22,7 +22,7 @@ fn with_state(step: &StepOutline) -> Vec<&StepOutline> {
     own.into_iter().chain(step.inputs.iter().flat_map(with_state)).collect()
 }
 
-/// How long each table is kept.
+/// Times for which keys of each table are kept.
 fn kept(job: &str) -> Vec<String> {
     let query = outlined(job);
     let tables = with_state(&query.sink).into_iter().flat_map(|step| &step.state);

@@ -269,7 +269,7 @@ impl Operators {
         Ok(given)
     }
 
-    /// Whether the end of a batch without rows would let something go, or end the wait for a stream that is idle.
+    /// True if the end of a batch without rows would let something go, or end the wait for a stream that is idle.
     pub fn wants_empty_batch(&self) -> bool {
         self.watermark.rises_by_idleness() || self.nodes.iter().any(Node::wants_empty_batch)
     }

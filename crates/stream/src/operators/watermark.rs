@@ -86,7 +86,7 @@ impl Watermark {
         self.current_ms = self.current_ms.max(self.reached_ms());
     }
 
-    /// What the streams have come to: those that are not idle, or all if all are.
+    /// Time that the streams have come to: those that are not idle, or all if all are.
     fn reached_ms(&self) -> i64 {
         let chosen = |is_counted: &dyn Fn(&StreamTime) -> bool| {
             let reached = self.streams.iter().filter(|stream| is_counted(stream)).map(StreamTime::reached_ms);

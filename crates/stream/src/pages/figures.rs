@@ -35,13 +35,13 @@ pub(super) struct OperatorTotals {
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Id of the query.
     pub id: String,
     /// Id of this run.
     pub run_id: String,
-    /// Whether it has its checkpoint and its connectors, and has not ended.
+    /// True if it has its checkpoint and its connectors, and has not ended.
     pub is_active: bool,
     /// Why it ended, if it failed.
     pub exception: Option<String>,
@@ -53,7 +53,7 @@ pub struct QueryStatus {
     pub num_malformed_rows: u64,
     /// Rows that went to the sink.
     pub num_output_rows: u64,
-    /// Its last epoch.
+    /// Last epoch.
     pub last_progress: Option<Progress>,
 }
 

@@ -1,4 +1,4 @@
-//! What running queries show: figures that their events change, as pages over HTTP.
+//! Pages of running queries over HTTP: figures that their events change.
 //!
 //! - [`QueryFigures`]: figures of all queries of a process
 //! - [`StreamPages`]: Prometheus metrics, the queries as JSON, and whether all of them run

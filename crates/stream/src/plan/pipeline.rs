@@ -102,7 +102,7 @@ pub struct WatermarkPlan {
     pub column: usize,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
-    /// What the machine's clock says about it.
+    /// Rules by the machine's clock.
     pub clock: WatermarkClock,
 }
 

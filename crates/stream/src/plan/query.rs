@@ -24,7 +24,7 @@ pub struct WatermarkDefinition {
     pub column: String,
     /// Milliseconds that the watermark stays behind the greatest time.
     pub delay_ms: i64,
-    /// What the machine's clock says about it.
+    /// Rules by the machine's clock.
     pub clock: WatermarkClock,
 }
 
@@ -41,33 +41,33 @@ pub struct WatermarkClock {
 /// `CREATE STREAM`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamDefinition {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Its columns; empty if the connector brings its own.
     pub columns: Vec<StreamColumn>,
     /// Its watermark.
     pub watermark: Option<WatermarkDefinition>,
-    /// Its options.
+    /// Options.
     pub options: OptionMap,
 }
 
 /// `CREATE SINK`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SinkDefinition {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its options.
+    /// Options.
     pub options: OptionMap,
 }
 
 /// `CREATE TABLE`: rows at rest, which a query reads when it starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableDefinition {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its columns.
+    /// Columns.
     pub columns: Vec<StreamColumn>,
-    /// Its options.
+    /// Options.
     pub options: OptionMap,
 }
 

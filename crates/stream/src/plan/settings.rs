@@ -7,11 +7,11 @@ const CHECKPOINT_INTERVAL_MIN_MS: i64 = 10;
 /// A key of `SET`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettingEntry {
-    /// Its name.
+    /// Name.
     pub key: &'static str,
     /// Kind of its values.
     pub values: &'static str,
-    /// What it does.
+    /// Meaning.
     pub meaning: &'static str,
 }
 

@@ -81,7 +81,7 @@ pub struct StreamArgs {
     json: Option<PathBuf>,
 }
 
-/// What the bare loop copies.
+/// Topics that the bare loop copies.
 #[derive(Debug, Clone, Args)]
 pub struct LoopArgs {
     servers: String,
@@ -89,7 +89,7 @@ pub struct LoopArgs {
     to: String,
 }
 
-/// How large the suite is.
+/// Size of the suite.
 struct Size {
     rates: Vec<u32>,
     time: Duration,
@@ -121,7 +121,7 @@ impl StreamArgs {
     }
 }
 
-/// Whether nothing of ours is missing.
+/// True if nothing of ours is missing.
 fn run_to_end(args: &StreamArgs, stop: &AtomicBool) -> Result<bool> {
     let json = JsonReport::open(args.json.as_deref())?;
     let pipelines: Vec<Pipeline> =

@@ -47,7 +47,7 @@ pub(super) fn until_done(work: impl FnOnce(&AtomicBool) -> Result<bool, Error> +
     })
 }
 
-/// What a suite ends with: whether all is well, or an error, which goes to stderr.
+/// End of a suite: whether all is well, or an error, which goes to stderr.
 pub(super) fn exit_code(result: Result<bool, Error>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,

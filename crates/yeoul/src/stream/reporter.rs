@@ -1,4 +1,4 @@
-//! What queries at work tell on stderr.
+//! Reports of queries at work on stderr.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub enum ProgressFormat {
     None,
 }
 
-/// Where the events of all queries go.
+/// Taker of the events of all queries.
 pub struct Reporter {
     format: ProgressFormat,
     figures: Arc<QueryFigures>,

@@ -142,7 +142,7 @@ fn a_folder_without_a_checkpoint_is_refused() {
     assert!(CheckpointReader::find(&disk(), &place.path().join("none")).is_err());
 }
 
-/// What happens around an opening.
+/// Action around an opening.
 type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
 /// A disk on which something happens before and after a file is opened for the first time.

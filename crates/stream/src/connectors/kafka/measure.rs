@@ -1,4 +1,4 @@
-//! What `yeoul bench stream` measures with: a producer at a steady rate, a consumer, and the least that any pipeline does, a loop
+//! Tools that `yeoul bench stream` measures with: a producer at a steady rate, a consumer, and the least that any pipeline does, a loop
 //! that consumes and produces.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -49,7 +49,7 @@ pub struct Transactions {
     pub(super) client: Arc<ThreadedProducer<Context>>,
     id: Arc<str>,
     control_topic: Arc<str>,
-    /// How long brokers let a transaction be open.
+    /// Time for which brokers let a transaction be open.
     timeout: Duration,
     state: Arc<State>,
 }
@@ -161,7 +161,7 @@ impl Transactions {
         self.state.opened_ms.load(Ordering::Acquire) != 0
     }
 
-    /// Whether they failed in a way that new ones mend: those abort or settle what is open, and say what is committed. It is not
+    /// True if they failed in a way that new ones mend: those abort or settle what is open, and say what is committed. It is not
     /// so if a younger process has fenced these.
     pub fn can_begin_anew(&self) -> bool {
         self.state.can_begin_anew.load(Ordering::Acquire)

@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, Int64Array};
 use super::*;
 use crate::connectors::Polled;
 
-/// What a source and its feeder share.
+/// Rows that a source and its feeder share.
 #[derive(Default)]
 struct Fed {
     rows: Mutex<VecDeque<i64>>,
