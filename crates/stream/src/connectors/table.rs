@@ -12,6 +12,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::format::CsvDialect;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::plan::{TableDefinition, type_name};
+use crate::state::MemoryShare;
+
+/// Rows of a file, as they are read.
+type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + 'a>;
 
 /// A table at rest: a file, or the files of a directory, which are read when a query starts.
 #[derive(Debug)]
@@ -66,23 +70,30 @@ impl TableConnector {
         format!("filesystem [{}]", self.path.display())
     }
 
-    /// Reads all rows.
+    /// Reads all rows, which grow into this memory as they come.
     ///
     /// # Errors
-    /// `Invalid` for a file that is none of the table's rows; as the file system reports.
-    pub fn read(&self) -> Result<RecordBatch> {
-        let mut parts = Vec::new();
+    /// `Invalid` for a file that is none of the table's rows; `ResourceExhausted` if they do not fit; as the file system reports.
+    pub fn read(&self, memory: &MemoryShare) -> Result<RecordBatch> {
+        let (mut parts, mut bytes) = (Vec::new(), 0);
         for path in self.files()? {
             let file = File::open(&path).map_err(|error| self.unreadable(&path, error))?;
-            let read = match &self.format {
+            let batches: Result<Batches<'_>, ArrowError> = match &self.format {
                 TableFormat::Parquet => self.parquet(file),
                 TableFormat::Json => self.json(file),
                 TableFormat::Csv { dialect, has_header } => dialect
                     .file_reader(SchemaRef::clone(&self.schema), *has_header, file)
-                    .and_then(|reader| reader.collect()),
+                    .map(|reader| Box::new(reader) as _),
             };
-            parts.extend(read.map_err(|error| self.malformed(&path, error))?);
+            for batch in batches.map_err(|error| self.malformed(&path, error))? {
+                let batch = batch.map_err(|error| self.malformed(&path, error))?;
+                memory.grow(batch.get_array_memory_size())?;
+                bytes += batch.get_array_memory_size();
+                parts.push(batch);
+            }
         }
+        // Both are there until they are one.
+        memory.grow(bytes)?;
         concat_batches(&self.schema, &parts).map_err(|error| self.malformed(&self.path, error))
     }
 
@@ -103,15 +114,15 @@ impl TableConnector {
         Ok(files)
     }
 
-    fn json(&self, file: File) -> Result<Vec<RecordBatch>, ArrowError> {
+    fn json(&self, file: File) -> Result<Batches<'_>, ArrowError> {
         let builder = arrow::json::ReaderBuilder::new(SchemaRef::clone(&self.schema));
-        builder.with_coerce_primitive(true).build(BufReader::new(file))?.collect()
+        Ok(Box::new(builder.with_coerce_primitive(true).build(BufReader::new(file))?))
     }
 
     /// Rows of a Parquet file: its columns by their names, cast to the table's types without loss.
-    fn parquet(&self, file: File) -> Result<Vec<RecordBatch>, ArrowError> {
+    fn parquet(&self, file: File) -> Result<Batches<'_>, ArrowError> {
         let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.build()?;
-        let column = |rows: &RecordBatch, field: &FieldRef| -> Result<ArrayRef, ArrowError> {
+        let column = move |rows: &RecordBatch, field: &FieldRef| -> Result<ArrayRef, ArrowError> {
             let found = rows
                 .column_by_name(field.name())
                 .ok_or_else(|| ArrowError::SchemaError(format!("it has no column '{}'", field.name())))?;
@@ -121,13 +132,13 @@ impl TableConnector {
                 ArrowError::CastError(format!("{text}: {error}"))
             })
         };
-        let batch = |rows: Result<RecordBatch, ArrowError>| {
+        let batch = move |rows: Result<RecordBatch, ArrowError>| {
             let rows = rows?;
             let columns: Result<Vec<_>, _> =
                 self.schema.fields().iter().map(|field| column(&rows, field)).collect();
             RecordBatch::try_new(Arc::clone(&self.schema), columns?)
         };
-        reader.map(batch).collect()
+        Ok(Box::new(reader.map(batch)))
     }
 
     fn unreadable(&self, path: &Path, error: std::io::Error) -> Error {
@@ -137,5 +148,33 @@ impl TableConnector {
 
     fn malformed(&self, path: &Path, error: ArrowError) -> Error {
         invalid(format!("{}: '{}' has no rows of its columns", self.owner, path.display())).with_source(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+    use yeoul_base::ByteSize;
+
+    use super::*;
+    use crate::plan::{OptionMap, StreamColumn};
+
+    #[test]
+    fn a_table_that_does_not_fit_is_refused_while_it_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("names.csv");
+        std::fs::write(&path, "1\n2\n").unwrap();
+        let path = path.display().to_string();
+        let options = [("connector", "filesystem"), ("path", &path), ("format", "csv")];
+        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let column =
+            StreamColumn { name: "a".into(), data_type: DataType::Int64, is_nullable: true, metadata: None };
+        let options = OptionMap::new("table 't'", options).unwrap();
+        let table = TableDefinition { name: "t".into(), columns: vec![column], options };
+        let table = TableConnector::new(&table).unwrap();
+        assert_eq!(table.read(&MemoryShare::default()).unwrap().num_rows(), 2);
+        // The process alone has more than a byte.
+        let share = MemoryShare::below(ByteSize::from_bytes(1)).unwrap();
+        assert_eq!(table.read(&share).unwrap_err().kind(), ErrorKind::ResourceExhausted);
     }
 }

@@ -113,7 +113,9 @@ impl Opened {
             checked.check_connectors()?;
         }
         let Checked { streams, sink, mut store, folder, .. } = checked;
-        let at_rest: Result<Vec<_>> = query.tables.iter().map(TableConnector::new).collect();
+        // A table that cannot be read disturbs no process that has the query.
+        let at_rest: Result<Vec<_>> =
+            query.tables.iter().map(|table| TableConnector::new(table)?.read(memory)).collect();
         let at_rest = at_rest?;
         if !resumption.may_fence(store.newest_generation()?) {
             return Err(taken_over(&query.name));
@@ -140,8 +142,7 @@ impl Opened {
         let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
         let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
         operators.charge(memory)?;
-        let at_rest: Result<Vec<_>> = at_rest.iter().map(TableConnector::read).collect();
-        operators.set_tables_at_rest(&at_rest?, memory)?;
+        operators.set_tables_at_rest(&at_rest, memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {

@@ -226,6 +226,12 @@ fn a_table_that_cannot_be_read_ends_the_query_by_its_name() {
     };
     let error = run(place.path(), "none.json", &job(JSON)).unwrap_err();
     assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("none.json"), "{error}");
+    let at =
+        fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path().join("out/yeoul/manifests"));
+    assert!(
+        at.filter_map(|at| fs::read_dir(at).ok()).all(|mut at| at.next().is_none()),
+        "nothing is taken over"
+    );
     fs::write(place.path().join("t.csv"), "k,name,rank\na,Ann,7\n").unwrap();
     let error = run(place.path(), "t.csv", &job("'format' = 'csv', 'header' = 'true'")).unwrap_err();
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("t.csv"), "{error}");

@@ -257,7 +257,8 @@ fn interval_us(value: &ScalarValue) -> Option<i64> {
     }
 }
 
-fn nullable(schema: &Schema) -> Schema {
+/// Columns any of which may be null.
+pub(super) fn nullable(schema: &Schema) -> Schema {
     Schema::new(
         schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>(),
     )

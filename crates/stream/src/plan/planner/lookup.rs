@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::{DFSchema, JoinType, NullEquality};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ExprSchemable, Join};
 
+use super::join::nullable;
 use super::walk::{Built, Timed};
 use super::{physical, planning};
 use crate::error::{Result, invalid};
@@ -95,10 +96,4 @@ fn kind(join_type: JoinType, stream: usize) -> Result<LookupKind> {
         }
     };
     Err(invalid(text).with_hint("stream LEFT JOIN table gives each row of the stream"))
-}
-
-fn nullable(schema: &Schema) -> Schema {
-    Schema::new(
-        schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>(),
-    )
 }
