@@ -4,9 +4,11 @@ import base64
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -80,6 +82,12 @@ class Broker:
     def kill(self):
         """kill -9."""
         harness.end(self.process)
+
+    def pause(self, seconds):
+        """Has it stand still, and go on."""
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
 
     def __enter__(self):
         return self

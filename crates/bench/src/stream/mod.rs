@@ -86,11 +86,18 @@ impl Plan {
 /// As Kafka says; `Cancelled` by `stop`. What a party does wrong is in its row.
 pub fn run(plan: &Plan, folder: &Path, stop: &AtomicBool, mut say: impl FnMut(&Row)) -> Result<Vec<Row>> {
     let run_id = yeoul_stream::checkpoint::new_id();
+    let turn = |who, rate, name: &str| {
+        let name = format!("yeoul-bench-{}-{rate}-{name}", &run_id[..8]);
+        Turn { plan, who, rate, name, folder, stop, party: None }
+    };
     let mut rows = Vec::new();
+    // A broker that has just started compiles what it runs: the first party would be measured with that.
+    if let Some(rate) = plan.rates.iter().copied().max() {
+        turn(Who::BareLoop, rate, "warm").take(Pipeline::Stateless)?;
+    }
     for rate in plan.rates.iter().copied() {
         for (number, who) in plan.parties().into_iter().enumerate() {
-            let name = format!("yeoul-bench-{}-{rate}-{number}", &run_id[..8]);
-            let mut turn = Turn { plan, who, rate, name, folder, stop, party: None };
+            let mut turn = turn(who, rate, &number.to_string());
             for pipeline in turn.pipelines() {
                 let row = Row { who, pipeline, rate, outcome: turn.take(pipeline)? };
                 say(&row);

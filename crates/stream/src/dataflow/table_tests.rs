@@ -92,6 +92,21 @@ fn rows_meet_those_of_the_table_with_an_equal_key() {
         run("SELECT id FROM s LEFT SEMI JOIN names ON s.k = names.k"),
         ["{\"id\":1}", "{\"id\":2}", "{\"id\":5}"]
     );
+    // Null equals nothing; a condition that fails is no match.
+    assert_eq!(
+        run("SELECT id FROM s LEFT ANTI JOIN names ON s.k = names.k AND rank < 5"),
+        ["{\"id\":2}", "{\"id\":3}", "{\"id\":4}"]
+    );
+    assert_eq!(
+        run("SELECT rank, id, name FROM names RIGHT JOIN s ON s.k = names.k AND rank > 5 AND id < 4"),
+        [
+            "{\"id\":3}",
+            "{\"id\":4}",
+            "{\"id\":5}",
+            "{\"rank\":9,\"id\":1,\"name\":\"Al\"}",
+            "{\"rank\":9,\"id\":2,\"name\":\"Bob\"}"
+        ]
+    );
     // The table may stand on the left of an inner join, and may be filtered and computed before.
     assert_eq!(
         run(
@@ -178,7 +193,7 @@ fn what_cannot_be_is_refused_by_name() {
             "a FULL OUTER join of a stream and a table at rest",
         ),
         (
-            "SELECT id FROM s LEFT ANTI JOIN names ON s.k = names.k",
+            "SELECT names.k FROM names LEFT ANTI JOIN s ON s.k = names.k",
             "join of a stream and a table at rest is not there yet",
         ),
         ("SELECT name FROM s JOIN names ON s.id > names.rank", "without an equality is not there yet"),

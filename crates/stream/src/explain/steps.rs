@@ -163,7 +163,7 @@ fn join(outline: &mut StepOutline, plan: &JoinPlan) {
 
 fn lookup(outline: &mut StepOutline, plan: &LookupPlan) {
     outline.operator = "join with a table";
-    outline.tell("kind", plan.kind.name());
+    outline.tell("kind", plan.name());
     let equal = plan.keys.iter().zip(&plan.table_keys);
     let equal: Vec<String> =
         equal.map(|(key, other)| format!("stream {} = table {}", sql(key), sql(other))).collect();

@@ -84,13 +84,18 @@ impl Keyed {
             now_ms: 0,
             counts: OperatorCounts::default(),
         };
+        let mut timers: Vec<(i64, Box<[u8]>)> = Vec::new();
         for rows in keyed.table.scan()? {
             let timeouts = rows.values[rows.values.len() - 1].as_primitive::<Int64Type>();
             let encoded = keyed.layout.encode_keys(&rows.keys)?;
             for row in (0..rows.len()).filter(|row| timeouts.is_valid(*row)) {
-                keyed.set_timer(encoded.row(row).data(), None, Some(timeouts.value(row)));
+                let key = encoded.row(row).data();
+                keyed.timer_bytes += key.len() + TIMER_BYTES;
+                timers.push((timeouts.value(row), key.into()));
             }
         }
+        // All at once: a million one by one, in no order, would take most of a restart.
+        keyed.timers = timers.into_iter().collect();
         Ok(keyed)
     }
 

@@ -110,22 +110,25 @@ impl Lookup {
             }
         }
         self.give(rows, at_rest, pairs, &mut has_match, out)?;
-        match self.plan.kind {
-            LookupKind::Inner => Ok(()),
-            LookupKind::LeftSemi => {
-                let matched = BooleanArray::from(has_match);
-                let rows = filter_record_batch(rows, &matched).map_err(computing)?;
-                self.give_rows(rows.columns().to_vec(), rows.num_rows(), out)
-            }
-            LookupKind::Left => {
-                let unmatched: BooleanArray = has_match.iter().map(|had| Some(!had)).collect();
-                let rows = filter_record_batch(rows, &unmatched).map_err(computing)?;
-                let fields = self.plan.table_schema.fields();
-                let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows.num_rows()));
-                let columns = rows.columns().iter().cloned().chain(nulls).collect();
-                self.give_rows(columns, rows.num_rows(), out)
-            }
+        let wants_matched = match self.plan.kind {
+            LookupKind::Inner => return Ok(()),
+            LookupKind::LeftSemi => true,
+            LookupKind::LeftAnti | LookupKind::Outer => false,
+        };
+        let wanted: BooleanArray = has_match.iter().map(|had| Some(*had == wants_matched)).collect();
+        let rows = filter_record_batch(rows, &wanted).map_err(computing)?;
+        let own = rows.columns().to_vec();
+        if self.plan.kind != LookupKind::Outer {
+            return self.give_rows(own, rows.num_rows(), out);
         }
+        let fields = self.plan.table_schema.fields().iter();
+        let nulls = fields.map(|field| new_null_array(field.data_type(), rows.num_rows())).collect();
+        self.give_rows(self.in_order(own, nulls), rows.num_rows(), out)
+    }
+
+    /// Columns of the stream and of the table as they stand in the join.
+    fn in_order(&self, own: Vec<ArrayRef>, table: Vec<ArrayRef>) -> Vec<ArrayRef> {
+        if self.plan.is_stream_first { [own, table] } else { [table, own] }.concat()
     }
 
     /// Gives the pairs for which the condition holds, and notes which rows had one.
@@ -145,7 +148,7 @@ impl Lookup {
             columns.iter().map(|column| take(column, places, None).map_err(computing)).collect()
         };
         let (own, other) = (taken(rows.columns(), &mine)?, taken(at_rest.rows.columns(), &theirs)?);
-        let columns = if self.plan.is_stream_first { [own, other] } else { [other, own] }.concat();
+        let columns = self.in_order(own, other);
         let options = RecordBatchOptions::new().with_row_count(Some(mine.len()));
         let pairs = RecordBatch::try_new_with_options(Arc::clone(&self.plan.pair_schema), columns, &options);
         let mut pairs = pairs.map_err(computing)?;
@@ -157,7 +160,7 @@ impl Lookup {
         for pair in (0..mine.len()).filter(|pair| holds.value(*pair)) {
             has_match[mine.value(pair) as usize] = true;
         }
-        if self.plan.kind == LookupKind::LeftSemi {
+        if matches!(self.plan.kind, LookupKind::LeftSemi | LookupKind::LeftAnti) {
             return Ok(());
         }
         self.give_rows(pairs.columns().to_vec(), pairs.num_rows(), out)

@@ -275,9 +275,11 @@ pub enum LookupKind {
     /// Pairs that match.
     Inner,
     /// Those, and rows of the stream without a match.
-    Left,
+    Outer,
     /// Rows of the stream that have a match, once.
     LeftSemi,
+    /// Rows of the stream that have none.
+    LeftAnti,
 }
 
 /// A side of a join.
@@ -334,13 +336,15 @@ impl JoinKind {
     }
 }
 
-impl LookupKind {
-    /// Name in SQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inner => "INNER",
-            Self::Left => "LEFT OUTER",
-            Self::LeftSemi => "LEFT SEMI",
+impl LookupPlan {
+    /// Name of the join in SQL.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            LookupKind::Inner => "INNER",
+            LookupKind::Outer if self.is_stream_first => "LEFT OUTER",
+            LookupKind::Outer => "RIGHT OUTER",
+            LookupKind::LeftSemi => "LEFT SEMI",
+            LookupKind::LeftAnti => "LEFT ANTI",
         }
     }
 }

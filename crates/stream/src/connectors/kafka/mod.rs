@@ -8,6 +8,7 @@
 
 mod client;
 mod columns;
+mod control_topic;
 mod dead_letters;
 pub mod measure;
 mod offsets;

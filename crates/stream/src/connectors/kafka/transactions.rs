@@ -2,16 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
+use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
-use rdkafka::{Offset, TopicPartitionList};
 
 use super::KafkaSinkOptions;
 use super::client::{config, failed};
+use super::control_topic;
 use super::producer::{Context, PRODUCER_DEFAULTS, is_fenced};
 use crate::checkpoint::OutputMarker;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
@@ -24,12 +20,6 @@ const COMMIT_CALL_MAX: Duration = Duration::from_secs(10);
 const COMMIT_MAX: Duration = Duration::from_secs(120);
 /// Pause between two such calls.
 const COMMIT_AGAIN: Duration = Duration::from_millis(20);
-/// Time that a part of the control topic may take to be read.
-const READ_MAX: Duration = Duration::from_secs(60);
-/// Wait of a poll.
-const POLL_MAX: Duration = Duration::from_millis(100);
-/// Offsets of the control topic that are read first, from its end on back; ten times as many follow if no marker is among them.
-const TAIL_FIRST: i64 = 1000;
 /// Time that a transaction may be open beyond the interval of checkpoints.
 const TIMEOUT_ROOM_MS: i64 = 60_000;
 /// Longest time that brokers let a transaction be open, unless they are told otherwise.
@@ -117,7 +107,7 @@ impl Transactions {
     ) -> Result<(Self, Option<OutputMarker>)> {
         let id = transactional_id(prefix, query_id);
         let control_topic = format!("{id}-control");
-        create_control_topic(options, &control_topic)?;
+        control_topic::create(options, &control_topic)?;
         let timeout_ms = timeout_ms(options)?
             .unwrap_or_else(|| interval_ms.saturating_add(TIMEOUT_ROOM_MS).min(TIMEOUT_MAX_MS));
         let timeout = timeout_ms.to_string();
@@ -130,7 +120,7 @@ impl Transactions {
             made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
         let begun = client.init_transactions(INIT_MAX);
         begun.map_err(|error| failed(&format!("cannot begin transactions of '{id}'"), error))?;
-        let committed = last_marker(options, &control_topic)?;
+        let committed = control_topic::last_marker(options, &control_topic)?;
         let transactions = Self {
             context,
             client: Arc::new(client),
@@ -268,90 +258,4 @@ fn fenced() -> Error {
         "another process has taken the query over: Kafka takes no more output of this one",
     )
     .with_hint("run one process for a checkpoint; this one has committed nothing since")
-}
-
-fn create_control_topic(options: &KafkaSinkOptions, name: &str) -> Result<()> {
-    let admin: AdminClient<DefaultClientContext> = config(&[], &options.client, &[])
-        .create()
-        .map_err(|error| failed("cannot make a client of Kafka with these options", error))?;
-    // A compacted topic keeps the last marker for ever; small segments keep it short.
-    let topic = NewTopic::new(name, 1, TopicReplication::Fixed(-1))
-        .set("cleanup.policy", "compact")
-        .set("segment.bytes", "16777216");
-    let made = futures::executor::block_on(admin.create_topics([&topic], &AdminOptions::new()));
-    for result in made.map_err(|error| failed("cannot create the control topic", error))? {
-        match result {
-            Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
-            Err((_, code)) => {
-                return Err(failed(
-                    &format!("cannot create the control topic '{name}'"),
-                    KafkaError::AdminOp(code),
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The last marker of a topic whose writers are settled.
-fn last_marker(options: &KafkaSinkOptions, topic: &str) -> Result<Option<OutputMarker>> {
-    let fixed = [
-        ("group.id", "yeoul-unused"),
-        ("enable.auto.commit", "false"),
-        ("isolation.level", "read_committed"),
-        ("enable.partition.eof", "true"),
-        ("auto.offset.reset", "error"),
-    ];
-    // Only what connects: a consumer warns of settings of producers.
-    let connects = |name: &str| {
-        ["bootstrap.", "security.", "ssl.", "sasl.", "socket."].iter().any(|begin| name.starts_with(begin))
-    };
-    let client: Vec<_> = options.client.iter().filter(|(name, _)| connects(name)).cloned().collect();
-    let consumer: BaseConsumer = config(&[], &client, &fixed)
-        .create()
-        .map_err(|error| failed("cannot make a consumer of Kafka with these options", error))?;
-    let cannot = |error| failed(&format!("cannot read the control topic '{topic}'"), error);
-    let deadline = Instant::now() + READ_MAX;
-    let (low, high) = loop {
-        match consumer.fetch_watermarks(topic, 0, READ_MAX) {
-            Ok(bounds) => break bounds,
-            // It was made just now.
-            Err(_) if Instant::now() < deadline => std::thread::sleep(POLL_MAX),
-            Err(error) => return Err(cannot(error)),
-        }
-    };
-    let mut tail = TAIL_FIRST;
-    loop {
-        let from = high.saturating_sub(tail).max(low);
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(topic, 0, Offset::Offset(from)).map_err(cannot)?;
-        consumer.assign(&list).map_err(cannot)?;
-        if let Some(marker) = last_of(&consumer, &cannot)? {
-            return Ok(Some(marker));
-        }
-        if from == low {
-            return Ok(None);
-        }
-        tail = tail.saturating_mul(10);
-    }
-}
-
-/// The last marker from where a consumer is to the end.
-fn last_of(consumer: &BaseConsumer, cannot: &dyn Fn(KafkaError) -> Error) -> Result<Option<OutputMarker>> {
-    let (mut last, deadline) = (None, Instant::now() + READ_MAX);
-    loop {
-        match consumer.poll(POLL_MAX) {
-            Some(Ok(message)) => {
-                let read = serde_json::from_slice(message.payload().unwrap_or_default());
-                last = Some(read.map_err(|error| {
-                    corrupt(format!("record {} of '{}' is not a marker", message.offset(), message.topic()))
-                        .with_source(error)
-                })?);
-            }
-            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(last),
-            Some(Err(error)) if !super::client::passes(&error) => return Err(cannot(error)),
-            _ if Instant::now() < deadline => {}
-            _ => return Err(cannot(KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut))),
-        }
-    }
 }

@@ -77,8 +77,9 @@ pub(super) fn plan(state: &SessionState, sides: [Built; 2], join: &Join) -> Resu
 fn kind(join_type: JoinType, stream: usize) -> Result<LookupKind> {
     let text = match (join_type, stream) {
         (JoinType::Inner, _) => return Ok(LookupKind::Inner),
-        (JoinType::Left, 0) => return Ok(LookupKind::Left),
+        (JoinType::Left, 0) | (JoinType::Right, 1) => return Ok(LookupKind::Outer),
         (JoinType::LeftSemi, 0) => return Ok(LookupKind::LeftSemi),
+        (JoinType::LeftAnti, 0) => return Ok(LookupKind::LeftAnti),
         (JoinType::Left, _) => {
             "a LEFT OUTER join with a stream on the right and a table at rest on the left is not supported: which rows of the \
              table have no match is never known"
@@ -92,8 +93,9 @@ fn kind(join_type: JoinType, stream: usize) -> Result<LookupKind> {
         }
         (other, _) => {
             return Err(invalid(format!("a {other} join of a stream and a table at rest is not there yet"))
-                .with_hint("stream JOIN table, stream LEFT JOIN table and stream LEFT SEMI JOIN table are"));
+                .with_hint("stream JOIN, LEFT JOIN, LEFT SEMI JOIN and LEFT ANTI JOIN table are"));
         }
     };
-    Err(invalid(text).with_hint("stream LEFT JOIN table gives each row of the stream"))
+    Err(invalid(text)
+        .with_hint("stream LEFT JOIN table, or table RIGHT JOIN stream, gives each row of the stream"))
 }

@@ -143,8 +143,8 @@ impl MemoryTable {
             let count = same.count();
             let set = (begin..begin + count).map(|row| {
                 // Without columns there are no bytes to encode.
-                let key = if rows.keys.is_empty() { Vec::new() } else { encoded.row(row).data().to_vec() };
-                (rows.buckets[row], KeyHash::of(&key), key, row)
+                let key = if rows.keys.is_empty() { &[][..] } else { encoded.row(row).data() };
+                (rows.buckets[row], KeyHash::of(key), key, row)
             });
             self.set(span, set, &incoming)?;
             begin += count;
