@@ -449,3 +449,6 @@ fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer> {
     let made = config(&defaults, &options.client, &fixed).create();
     made.map_err(|error| failed("cannot make a consumer of Kafka with these options", error))
 }
+
+#[cfg(test)]
+mod tests;

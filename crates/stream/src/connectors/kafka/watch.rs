@@ -181,8 +181,8 @@ impl Watcher {
                 continue;
             };
             self.changes.added(place.clone());
-            self.shared.lock().latest.insert(place.clone(), bounds.1);
-            self.shared.tell(Change::New(place, bounds));
+            self.shared.tell(Change::New(place.clone(), bounds));
+            self.shared.lock().latest.insert(place, bounds.1);
         }
     }
 
