@@ -206,8 +206,8 @@ def lag(clients, folder):
     assert last["metrics"]["maxOffsetsBehindLatest"] == "0" and last["latestOffset"] == ends, last
     behind = [int(epoch["sources"][0]["metrics"]["maxOffsetsBehindLatest"]) for epoch in epochs]
     assert behind == sorted(behind, reverse=True) and len(set(behind)) > 10, behind
-    assert 'yeoul_stream_offset_lag{query="large2",topic="lag-a",partition="1"} 0' in page, page
-    assert 'yeoul_stream_last_epoch_duration_seconds{query="large2",phase="addBatch"}' in page, page
+    assert 'yeoul_stream_offset_lag{query="large",topic="lag-a",partition="1"} 0' in page, page
+    assert 'yeoul_stream_last_epoch_duration_seconds{query="large",phase="addBatch"}' in page, page
     print(f"{len(epochs)} epochs of a backlog: it is {behind[0]} records behind at first and none at last, as progress and pages say")
 
 

@@ -59,7 +59,7 @@ pub struct Progress {
     pub batch_id: BatchId,
     /// Milliseconds from the barrier before to this one.
     pub batch_duration: i64,
-    /// Milliseconds of parts of its work: see [`Phase`](super::phases::Phase).
+    /// Milliseconds of parts of its work, by Spark's names; docs/stream.md says what each is.
     pub duration_ms: BTreeMap<&'static str, i64>,
     /// Records that came.
     pub num_input_rows: u64,
