@@ -148,8 +148,8 @@ impl Inputs {
     }
 
     /// What sources know of rows that are still to come.
-    pub fn reports(&self) -> impl Iterator<Item = SourceReport> {
-        self.inputs.iter().map(|input| input.source.report())
+    pub fn reports(&self) -> Vec<SourceReport> {
+        self.inputs.iter().map(|input| input.source.report()).collect()
     }
 
     /// What went wrong in sources since it was asked last and was passed over, each with the description of its source.

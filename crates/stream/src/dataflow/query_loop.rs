@@ -368,7 +368,7 @@ impl<'a> QueryLoop<'a> {
         let now = now_ms();
         let offsets = self.last_offsets().into_iter().zip(self.inputs.positions());
         let sources = self.inputs.descriptions().zip(offsets);
-        let mut reports = self.inputs.reports();
+        let mut reports = self.inputs.reports().into_iter();
         let epoch = &self.epoch;
         let source = |(input, (description, (start_offset, end_offset))): (usize, (&str, (Value, Value)))| {
             let SourceReport { latest_offset, metrics } = reports.next().unwrap_or_default();

@@ -110,7 +110,7 @@ fn a_topic_that_matches_later_is_read_from_its_begin_and_not_in_the_plan_of_befo
     cluster.create("orders-c", 1);
     cluster.send("orders-c", 0, &["c1"]);
     cluster.send("orders-a", 0, &["a3"]);
-    assert_eq!(read(&mut source, |values, ..| values.len() >= 2), ["a3", "c1"]);
+    assert_eq!(read(&mut source, |values, _, _| values.len() >= 2), ["a3", "c1"]);
     let position = json!({"orders-a": {"0": 2, "1": 1}, "orders-b": {"0": 2}, "orders-c": {"0": 1}});
     assert_eq!(source.position(), position);
     // The same after a restart, in whose absence one more came.
@@ -118,7 +118,7 @@ fn a_topic_that_matches_later_is_read_from_its_begin_and_not_in_the_plan_of_befo
     cluster.send("orders-d", 0, &["d1"]);
     let mut source =
         KafkaSource::at(cluster.options(&[("subscribePattern", "^orders-")]), &position).unwrap();
-    assert_eq!(read(&mut source, |values, ..| !values.is_empty()), ["d1"]);
+    assert_eq!(read(&mut source, |values, _, _| !values.is_empty()), ["d1"]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_pattern_may_match_nothing_at_first() {
     source.lift_plan().unwrap();
     cluster.create("orders-a", 1);
     cluster.send("orders-a", 0, &["a1"]);
-    assert_eq!(read(&mut source, |values, ..| !values.is_empty()), ["a1"]);
+    assert_eq!(read(&mut source, |values, _, _| !values.is_empty()), ["a1"]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_partition_that_vanished_ends_the_query_or_is_left_with_a_warning() {
     let pattern = ("subscribePattern", "^orders-");
     let mut strict = opened(&cluster.options(&[pattern]));
     let mut lenient = opened(&cluster.options(&[pattern, ("failOnDataLoss", "false")]));
-    read(&mut strict, |values, ..| values.len() >= 4);
+    read(&mut strict, |values, _, _| values.len() >= 4);
     // It is to end although a part of it is gone.
     lenient.plan(None).unwrap();
     cluster.mock.topic_error("orders-b", RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART).unwrap();
@@ -191,7 +191,7 @@ fn a_report_says_how_much_is_left() {
         std::thread::sleep(Duration::from_millis(10));
     }
     source.lift_plan().unwrap();
-    read(&mut source, |values, ..| values.len() >= 3);
+    read(&mut source, |values, _, _| values.len() >= 3);
     assert_eq!(source.report().metrics["maxOffsetsBehindLatest"], "0");
 }
 
