@@ -45,8 +45,8 @@ INSERT INTO large SELECT id, `userName` AS `user`, amount * 2 AS doubled FROM or
 class Query:
     """A process of `yeoul stream run`."""
 
-    def __init__(self, folder, text, name="q", checkpoint="checkpoint"):
-        self.folder, self.name, self.checkpoint = folder, name, checkpoint
+    def __init__(self, folder, text, name="q", checkpoint="checkpoint", more=()):
+        self.folder, self.name, self.checkpoint, self.more = folder, name, checkpoint, more
         (folder / f"{name}.sql").write_text(text)
         self.lives = 0
         self.start()
@@ -54,7 +54,7 @@ class Query:
     def start(self, **environment):
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
-        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
+        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint, *self.more]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env={**os.environ, **environment})
         # A judge that fails leaves none behind.

@@ -8,7 +8,7 @@ use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceO
 use super::format::CsvDialect;
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
-    check_dead_letters, check_interval, record_schema, transactional_id,
+    check_dead_letters, check_interval, check_pattern, record_schema, transactional_id,
 };
 use super::memory::{MemoryRows, MemorySink};
 use super::noop::NoopSink;
@@ -23,6 +23,7 @@ use crate::plan::{OptionMap, SinkDefinition, StreamDefinition};
 /// The connector of a stream, with its options checked; nothing is open yet.
 #[derive(Debug)]
 pub struct StreamConnector {
+    owner: String,
     kind: StreamKind,
     decoder: Decoder,
     schema: SchemaRef,
@@ -101,7 +102,7 @@ impl StreamConnector {
             )));
         }
         options.finish()?;
-        Ok(Self { kind, decoder, schema })
+        Ok(Self { owner, kind, decoder, schema })
     }
 
     /// What rows of the stream look like.
@@ -168,13 +169,17 @@ impl StreamConnector {
         })
     }
 
-    /// Checks that its malformed records can go into the transactions of a sink, if it has such.
+    /// Checks that it fits a sink: that malformed records can go into the sink's transactions, if it has such, and that no pattern
+    /// matches the sink's topic.
     ///
     /// # Errors
-    /// `Invalid` if they go to other brokers.
-    pub fn check_dead_letters(&self, sink: &SinkConnector) -> Result<()> {
+    /// `Invalid` if not.
+    pub fn check_sink(&self, sink: &SinkConnector) -> Result<()> {
         match (&self.kind, sink) {
-            (StreamKind::Kafka(stream), SinkConnector::Kafka(sink)) => check_dead_letters(stream, sink),
+            (StreamKind::Kafka(stream), SinkConnector::Kafka(sink)) => {
+                check_pattern(&self.owner, stream, sink)?;
+                check_dead_letters(stream, sink)
+            }
             _ => Ok(()),
         }
     }

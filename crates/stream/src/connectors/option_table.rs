@@ -103,14 +103,21 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
             option(
                 "subscribe",
                 "topics with commas",
-                Preset::Depends("this or `assign`"),
+                Preset::Depends("this, `subscribePattern` or `assign`"),
                 "topics to read, with partitions that are added later",
             ),
             option(
-                "assign",
-                "`{\"topic\":[0,1]}`",
-                Preset::Depends("this or `subscribe`"),
-                "partitions to read",
+                "subscribePattern",
+                "regular expression",
+                Preset::Depends("see `subscribe`"),
+                "topics to read, by what is found anywhere in their names: `^orders-` matches those that begin so. Topics that are made later are read, too, from their first record",
+            ),
+            option("assign", "`{\"topic\":[0,1]}`", Preset::Depends("see `subscribe`"), "partitions to read"),
+            option(
+                "scan.topic-partition-discovery.interval",
+                "duration from `100 ms` on",
+                Preset::Fixed("10 s"),
+                "time between two looks for topics and partitions that are new or gone, as in Flink",
             ),
             option(
                 "startingOffsets",

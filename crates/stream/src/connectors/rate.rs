@@ -12,8 +12,8 @@ use crate::plan::TIMESTAMP;
 
 /// Most rows that one poll gives.
 const POLL_ROWS_MAX: i64 = 16_384;
-/// Longest sleep between two looks at the clock.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Shortest sleep: rows of a high rate come some at a time.
+const SLEEP_LEAST: Duration = Duration::from_millis(1);
 
 /// Source of so many rows a second, each with its number and the time at which it is due: the same rows after a restart,
 /// whose past ones come at once.
@@ -56,6 +56,12 @@ impl RateSource {
         self.start_us.saturating_add(self.schedule.time_us(row))
     }
 
+    /// Time until the next row is due.
+    fn due_in(&self) -> Duration {
+        let due_us = self.start_us.saturating_add(self.schedule.due_at_us(self.next));
+        Duration::from_micros(u64::try_from(due_us.saturating_sub(now_us())).unwrap_or(0))
+    }
+
     /// The row at which it stops.
     fn last(&self) -> Option<i64> {
         self.planned_end.or(self.end)
@@ -72,7 +78,7 @@ impl Source for RateSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let mut left = wait;
         while self.due() <= self.next && self.last().is_none() && !left.is_zero() {
-            let sleep = left.min(LOOK_EVERY);
+            let sleep = self.due_in().max(SLEEP_LEAST).min(left);
             std::thread::sleep(sleep);
             left -= sleep;
         }
@@ -146,6 +152,25 @@ mod tests {
         let again = RateSource::at(RateSchedule::even(2), &source.position()).unwrap();
         assert_eq!(again.next, values.last().unwrap() + 1);
         assert!(RateSource::at(RateSchedule::even(2), &json!({"next": 3})).is_err());
+    }
+
+    #[test]
+    fn a_wait_lasts_until_the_next_row_is_due_and_no_longer_than_it_may() {
+        let at = |begun_us: i64, next: i64| {
+            let offset = json!({"startUs": now_us() - begun_us, "next": next});
+            RateSource::at(RateSchedule::even(1), &offset).unwrap()
+        };
+        // Row 1 is due a second after the start.
+        let source = at(900_000, 1);
+        let due_in = source.due_in();
+        assert!(due_in > Duration::ZERO && due_in <= Duration::from_millis(100), "{due_in:?}");
+        assert_eq!(at(1_100_000, 1).due_in(), Duration::ZERO);
+        let begun = std::time::Instant::now();
+        assert!(at(0, 1).poll(Duration::from_millis(5)).unwrap().rows.is_none());
+        assert!(begun.elapsed() >= Duration::from_millis(5));
+        let rows = at(950_000, 1).poll(Duration::from_secs(60)).unwrap().rows.unwrap();
+        assert_eq!(rows.num_rows(), 1);
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

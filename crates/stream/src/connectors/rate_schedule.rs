@@ -114,6 +114,18 @@ impl RateSchedule {
         i64::try_from(time).unwrap_or(i64::MAX)
     }
 
+    /// Microseconds from the start after which a row is due: [`due`](Self::due) counts it from then on.
+    pub fn due_at_us(&self, row: i64) -> i64 {
+        let second = self.second_of(row);
+        let first = self.rows_before(second);
+        let rows = i128::from(self.rows_before(second + 1) - first).max(1);
+        let within = match self.by_seconds {
+            true => i128::from(SECOND_US),
+            false => (i128::from(row - first) * i128::from(SECOND_US) + rows - 1) / rows,
+        };
+        i64::try_from(i128::from(second) * i128::from(SECOND_US) + within).unwrap_or(i64::MAX)
+    }
+
     /// Rows that are due so many microseconds after the start.
     pub fn due(&self, elapsed_us: i64) -> i64 {
         let elapsed_us = elapsed_us.max(0);
@@ -174,6 +186,11 @@ mod tests {
                 let time = fine.time_us(row);
                 assert!(fine.due(time + 1) > row, "{ramp}, {rows}: row {row} at {time}");
                 assert!(time == 0 || fine.due(time - 1) <= row, "{ramp}, {rows}: row {row} at {time}");
+                for schedule in [&fine, &coarse] {
+                    let due_at = schedule.due_at_us(row);
+                    assert!(schedule.due(due_at) > row, "{ramp}, {rows}: row {row} after {due_at}");
+                    assert!(due_at == 0 || schedule.due(due_at - 1) <= row, "row {row} before {due_at}");
+                }
                 let end = (time / SECOND_US + 1) * SECOND_US;
                 assert!(coarse.due(end) > row && coarse.due(end - 1) <= row, "row {row}");
                 assert!((coarse.time_us(row) - time).abs() <= 500 && coarse.time_us(row) % 1000 == 0);

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -62,6 +63,25 @@ pub trait Source: Send {
     fn has_logged_plan(&self) -> Result<bool> {
         Ok(false)
     }
+
+    /// What the source knows of rows that are still to come, without asking for it now.
+    fn report(&self) -> SourceReport {
+        SourceReport::default()
+    }
+
+    /// What went wrong since it was asked last and was passed over, as the job wants.
+    fn take_warnings(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What a source knows of rows that are still to come.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct SourceReport {
+    /// Offset after the last row that is there, in the form of its positions; null if it is not known.
+    pub latest_offset: Value,
+    /// Figures by Spark's names.
+    pub metrics: BTreeMap<String, String>,
 }
 
 /// What a source gave.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use yeoul_base::{failpoint, failpoint_error};
 
@@ -15,7 +16,7 @@ use crate::state::{Layout, Version};
 /// before the one before is complete.
 pub(super) struct Checkpointer {
     todo: Option<Sender<Todo>>,
-    outcomes: Receiver<Result<Outcome>>,
+    outcomes: Receiver<Result<(Outcome, Duration)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -48,6 +49,7 @@ impl Checkpointer {
         let (tell, outcomes) = channel();
         let work = move || {
             for todo in list {
+                let began = Instant::now();
                 let outcome = match todo {
                     Todo::Store { batch, generation, versions } => {
                         failpoint("stream-before-state");
@@ -81,7 +83,7 @@ impl Checkpointer {
                         marked
                     }
                 };
-                if tell.send(outcome).is_err() {
+                if tell.send(outcome.map(|outcome| (outcome, began.elapsed()))).is_err() {
                     break;
                 }
             }
@@ -132,11 +134,11 @@ impl Checkpointer {
         if is_sent { Ok(()) } else { Err(broke()) }
     }
 
-    /// What came of it, if it is known.
+    /// What came of it, and the time that it took, if it is known.
     ///
     /// # Errors
     /// If the state cannot be stored, or it cannot be known whether the marker is set.
-    pub fn outcome(&self) -> Result<Option<Outcome>> {
+    pub fn outcome(&self) -> Result<Option<(Outcome, Duration)>> {
         match self.outcomes.try_recv() {
             Ok(outcome) => outcome.map(Some),
             Err(TryRecvError::Empty) => Ok(None),

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,6 +25,14 @@ pub enum QueryEvent {
     },
     /// An epoch is complete: its checkpoint is on disk.
     Progress(Progress),
+    /// Something went wrong and was passed over, as the job wants.
+    #[serde(rename_all = "camelCase")]
+    Warning {
+        /// Name of the query.
+        name: String,
+        /// What it was.
+        text: String,
+    },
     /// It has ended.
     #[serde(rename_all = "camelCase")]
     Terminated {
@@ -49,6 +59,8 @@ pub struct Progress {
     pub batch_id: BatchId,
     /// Milliseconds from the barrier before to this one.
     pub batch_duration: i64,
+    /// Milliseconds of parts of its work, by Spark's names; docs/stream.md says what each is.
+    pub duration_ms: BTreeMap<&'static str, i64>,
     /// Records that came.
     pub num_input_rows: u64,
     /// Records a second.
@@ -120,8 +132,12 @@ pub struct SourceProgress {
     pub start_offset: Value,
     /// Where it ended.
     pub end_offset: Value,
+    /// Offset after the last row that was there, some time before the end at most; null if the source does not know.
+    pub latest_offset: Value,
     /// Records that came from it.
     pub num_input_rows: u64,
     /// Records a second.
     pub input_rows_per_second: f64,
+    /// Figures of the source, by Spark's names.
+    pub metrics: BTreeMap<String, String>,
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::BatchId;
 use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Bell, Decoded, Decoder, Malformed, Source};
+use crate::connectors::{Bell, Decoded, Decoder, Malformed, Source, SourceReport};
 use crate::error::{Result, invalid};
 
 /// Longest wait for rows of one source while another may have some, if one of them does not ring.
@@ -145,6 +145,20 @@ impl Inputs {
     /// Offsets after the last rows that were given.
     pub fn positions(&self) -> Vec<Value> {
         self.inputs.iter().map(|input| input.source.position()).collect()
+    }
+
+    /// What sources know of rows that are still to come.
+    pub fn reports(&self) -> Vec<SourceReport> {
+        self.inputs.iter().map(|input| input.source.report()).collect()
+    }
+
+    /// What went wrong in sources since it was asked last and was passed over, each with the description of its source.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        let of_input = |input: &mut Input| {
+            let warnings = input.source.take_warnings().into_iter();
+            warnings.map(|text| format!("{}: {text}", input.description)).collect::<Vec<_>>()
+        };
+        self.inputs.iter_mut().flat_map(of_input).collect()
     }
 
     /// Descriptions of the sources.

@@ -4,6 +4,7 @@
 //! - [`QueryEvent`], [`Progress`]: what it tells while it runs
 
 mod checkpointer;
+mod epoch;
 mod events;
 #[cfg(test)]
 mod fault_tests;
@@ -14,6 +15,7 @@ mod inputs;
 mod latencies;
 mod opened;
 mod pace;
+mod phases;
 mod query_loop;
 #[cfg(test)]
 mod table_tests;

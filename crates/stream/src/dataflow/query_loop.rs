@@ -1,4 +1,4 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
@@ -6,17 +6,19 @@ use chrono::{DateTime, SecondsFormat};
 use serde_json::Value;
 
 use super::checkpointer::{Checkpointer, Outcome};
+use super::epoch::{Epoch, InFlight};
 use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
 use super::opened::{Opened, taken_over};
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
+use super::phases::Phase;
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
 use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, new_id};
 use crate::connectors::kafka::{CommitOutcome, Transactions};
-use crate::connectors::{Sink, SinkConnector};
+use crate::connectors::{Sink, SinkConnector, SourceReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
@@ -43,7 +45,7 @@ pub(super) struct QueryLoop<'a> {
     /// The last complete checkpoint.
     complete: Manifest,
     /// The one that is in flight.
-    in_flight: Option<(Manifest, Progress)>,
+    in_flight: Option<InFlight>,
     inputs: Inputs,
     operators: Operators,
     /// When batches end, for operators that care.
@@ -65,41 +67,6 @@ pub(super) enum Ended {
     Lost(Error),
     /// It failed.
     Failed(Error),
-}
-
-/// Counts of the open epoch.
-struct Epoch {
-    began_ms: i64,
-    input_rows: u64,
-    /// Those of each input.
-    rows_of_inputs: Vec<u64>,
-    malformed_rows: u64,
-    output_rows: u64,
-}
-
-impl Epoch {
-    fn begin(now_ms: i64) -> Self {
-        Self {
-            began_ms: now_ms,
-            input_rows: 0,
-            rows_of_inputs: Vec::new(),
-            malformed_rows: 0,
-            output_rows: 0,
-        }
-    }
-
-    fn add_input(&mut self, input: usize, rows: usize) {
-        self.input_rows += rows as u64;
-        if self.rows_of_inputs.len() <= input {
-            self.rows_of_inputs.resize(input + 1, 0);
-        }
-        self.rows_of_inputs[input] += rows as u64;
-    }
-
-    /// Rows of a second in an epoch that ends now.
-    fn per_second(&self, rows: u64, now_ms: i64) -> f64 {
-        rows as f64 * 1000.0 / (now_ms - self.began_ms).max(1) as f64
-    }
 }
 
 impl<'a> QueryLoop<'a> {
@@ -136,6 +103,9 @@ impl<'a> QueryLoop<'a> {
             batch_id: open,
             warnings: recovered.warnings,
         });
+        for text in inputs.take_warnings() {
+            shared.tell(&QueryEvent::Warning { name: query.name.clone(), text });
+        }
         Ok(Self {
             shared,
             name: query.name.clone(),
@@ -206,6 +176,7 @@ impl<'a> QueryLoop<'a> {
     fn poll(&mut self) -> Result<()> {
         let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
         let polled = self.inputs.poll(wait)?;
+        self.warn();
         let count = polled.rows.as_ref().map_or(0, |(_, rows)| rows.num_rows());
         match &mut self.pace {
             Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
@@ -215,11 +186,21 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
+        let asked = Instant::now();
         let rows = self.inputs.plan(rows_max)?;
+        self.warn();
+        self.epoch.planned(asked);
         let pace = self.pace.as_mut().expect("it asked for the plan");
         pace.planned(rows, now_ms());
         self.operators.set_gathering(pace.is_gathering());
         if pace.is_within_plan() { Ok(()) } else { self.inputs.lift_plan() }
+    }
+
+    /// Tells what sources passed over.
+    fn warn(&mut self) {
+        for text in self.inputs.take_warnings() {
+            self.shared.tell(&QueryEvent::Warning { name: self.name.clone(), text });
+        }
     }
 
     /// Ends the open batch and, if the watermark rose, an empty one after it: nothing that is over waits for more rows.
@@ -235,9 +216,12 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn end_batch(&mut self) -> Result<()> {
+        let began = Instant::now();
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
-        self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))
+        self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))?;
+        self.epoch.phases.add(Phase::AddBatch, began.elapsed());
+        Ok(())
     }
 
     /// Until something is due that no row brings, and no longer than a stop may wait.
@@ -260,6 +244,7 @@ impl<'a> QueryLoop<'a> {
 
     /// Rows on their whole way.
     fn push(&mut self, input: usize, raw: RecordBatch) -> Result<()> {
+        let began = Instant::now();
         let kept = raw.clone();
         let decoded = self.inputs.decode(input, raw)?;
         self.epoch.add_input(input, kept.num_rows());
@@ -267,6 +252,7 @@ impl<'a> QueryLoop<'a> {
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
         self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows))?;
+        self.epoch.phases.add(Phase::AddBatch, began.elapsed());
         if let Some(times) = kept.column_by_name("timestamp") {
             let now_us = now_ms() * 1000;
             let times = times.as_primitive::<TimestampMicrosecondType>();
@@ -280,13 +266,17 @@ impl<'a> QueryLoop<'a> {
         if self.shared.is_stopped() || self.is_at_end {
             self.carry_out(Event::Stop)?;
         }
-        if let Some(batch) = self.in_flight.as_ref().map(|(manifest, _)| manifest.batch) {
+        if let Some(batch) = self.in_flight.as_ref().map(|flight| flight.manifest.batch) {
             if self.is_acknowledged(batch)? {
                 self.carry_out(Event::Acknowledged(batch))?;
             }
-            match self.checkpointer.outcome()? {
+            let (outcome, took) = self.checkpointer.outcome()?.unzip();
+            if let Some(flight) = &mut self.in_flight {
+                flight.took(outcome.as_ref(), took.unwrap_or_default());
+            }
+            match outcome {
                 Some(Outcome::Stored(files)) => {
-                    let (manifest, _) = self.in_flight.as_mut().expect("its state was stored");
+                    let InFlight { manifest, .. } = self.in_flight.as_mut().expect("its state was stored");
                     for file in files {
                         if file.kind == VersionKind::Snapshot {
                             manifest.state_files.retain(|earlier| earlier.table != file.table);
@@ -319,7 +309,7 @@ impl<'a> QueryLoop<'a> {
 
     /// Where the last barrier was.
     fn last_offsets(&self) -> Vec<Value> {
-        let manifest = self.in_flight.as_ref().map_or(&self.complete, |(manifest, _)| manifest);
+        let manifest = self.in_flight.as_ref().map_or(&self.complete, |flight| &flight.manifest);
         manifest.sources.iter().map(|source| source.offset.clone()).collect()
     }
 
@@ -333,17 +323,17 @@ impl<'a> QueryLoop<'a> {
             match command {
                 Command::Barrier(batch) => self.barrier(batch)?,
                 Command::Mark(_) => {
-                    let (manifest, _) =
-                        self.in_flight.as_ref().expect("a marker is of a checkpoint in flight");
-                    self.checkpointer.mark(manifest.clone())?;
+                    let flight = self.in_flight.as_ref().expect("a marker is of a checkpoint in flight");
+                    self.checkpointer.mark(flight.manifest.clone())?;
                 }
                 Command::Prepare(_) => {
-                    let (manifest, _) = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
-                    self.checkpointer.prepare(manifest.clone())?;
+                    let flight = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
+                    self.checkpointer.prepare(flight.manifest.clone())?;
                 }
                 Command::Commit(batch) => {
-                    let (manifest, _) = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
-                    self.checkpointer.commit(OutputMarker { batch, generation: manifest.generation })?;
+                    let flight = self.in_flight.as_ref().expect("output is of a checkpoint in flight");
+                    let generation = flight.manifest.generation;
+                    self.checkpointer.commit(OutputMarker { batch, generation })?;
                 }
                 Command::GiveUp(batch) => {
                     let text = format!("Kafka does not say whether the output of epoch {batch} is committed");
@@ -352,8 +342,8 @@ impl<'a> QueryLoop<'a> {
                     ));
                 }
                 Command::Complete(_) => {
-                    let (manifest, mut progress) = self.in_flight.take().expect("it was marked");
-                    progress.checkpoint_ms = now_ms() - manifest.timestamp_ms;
+                    let flight = self.in_flight.take().expect("it was marked");
+                    let (manifest, progress) = flight.completed(now_ms());
                     self.complete = manifest;
                     self.shared.progressed(progress);
                 }
@@ -378,15 +368,19 @@ impl<'a> QueryLoop<'a> {
         let now = now_ms();
         let offsets = self.last_offsets().into_iter().zip(self.inputs.positions());
         let sources = self.inputs.descriptions().zip(offsets);
+        let mut reports = self.inputs.reports().into_iter();
         let epoch = &self.epoch;
         let source = |(input, (description, (start_offset, end_offset))): (usize, (&str, (Value, Value)))| {
+            let SourceReport { latest_offset, metrics } = reports.next().unwrap_or_default();
             let rows = epoch.rows_of_inputs.get(input).copied().unwrap_or(0);
             SourceProgress {
                 description: description.to_owned(),
                 start_offset,
                 end_offset,
+                latest_offset,
                 num_input_rows: rows,
                 input_rows_per_second: epoch.per_second(rows, now),
+                metrics,
             }
         };
         let sources: Vec<SourceProgress> = sources.enumerate().map(source).collect();
@@ -407,9 +401,9 @@ impl<'a> QueryLoop<'a> {
         if has_output && let Some(output) = &mut manifest.output {
             output.last = Some(OutputMarker { batch, generation: manifest.generation });
         }
-        let progress = self.progress(&manifest, sources);
+        let (progress, Epoch { triggered, phases, .. }) = self.progress(&manifest, sources);
         let generation = manifest.generation;
-        self.in_flight = Some((manifest, progress));
+        self.in_flight = Some(InFlight { manifest, progress, triggered, phases });
         if has_output {
             self.carry_out(Event::InTransaction(batch))?;
         }
@@ -420,8 +414,8 @@ impl<'a> QueryLoop<'a> {
         self.checkpointer.store(batch, generation, versions)
     }
 
-    /// Progress of the epoch that ends; a new one begins.
-    fn progress(&mut self, manifest: &Manifest, sources: Vec<SourceProgress>) -> Progress {
+    /// Progress of the epoch that ends, but for what its checkpoint takes; a new one begins.
+    fn progress(&mut self, manifest: &Manifest, sources: Vec<SourceProgress>) -> (Progress, Epoch) {
         let now = manifest.timestamp_ms;
         let epoch = std::mem::replace(&mut self.epoch, Epoch::begin(now));
         let duration = now - epoch.began_ms;
@@ -441,6 +435,7 @@ impl<'a> QueryLoop<'a> {
             timestamp: iso(now),
             batch_id: manifest.batch,
             batch_duration: duration,
+            duration_ms: epoch.phases.milliseconds(),
             num_input_rows: epoch.input_rows,
             input_rows_per_second: epoch.per_second(epoch.input_rows, now),
             num_malformed_rows: epoch.malformed_rows,
@@ -457,7 +452,7 @@ impl<'a> QueryLoop<'a> {
             },
         };
         self.latencies.clear();
-        progress
+        (progress, epoch)
     }
 }
 

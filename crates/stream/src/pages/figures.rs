@@ -72,6 +72,7 @@ impl QueryFigures {
                 let (name, id, run_id) = (name.clone(), id.clone(), run_id.clone());
                 figures.status = QueryStatus { name, id, run_id, is_active: true, ..Default::default() };
             }
+            QueryEvent::Warning { .. } => {}
             QueryEvent::Progress(progress) => {
                 queries.entry(progress.name.clone()).or_default().add(progress);
             }

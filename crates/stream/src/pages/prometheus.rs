@@ -1,4 +1,5 @@
 use chrono::DateTime;
+use serde_json::Value;
 use yeoul_net::metrics::Exposition;
 
 use super::QueryFigures;
@@ -56,6 +57,23 @@ const STATE_COUNTERS: [OfOperator; 3] = [
     }),
 ];
 
+/// A number of a partition, from the end of the last epoch and the latest offset: its name and what it is.
+type OfPartition = (&'static str, &'static str, fn(i64, Option<i64>) -> Option<i64>);
+
+/// Numbers of partitions of Kafka.
+const OFFSETS: [OfPartition; 2] = [
+    (
+        "yeoul_stream_offset",
+        "offset after the last record of a partition that the last epoch has",
+        |end, _| Some(end),
+    ),
+    (
+        "yeoul_stream_offset_lag",
+        "records of a partition that were there at the end of the last epoch and not in it",
+        |end, latest| latest.map(|latest| latest - end),
+    ),
+];
+
 /// Latencies of the last epoch by their quantiles.
 const LATENCIES: [(&str, fn(&Progress) -> Option<u64>); 2] =
     [("0.5", |last| last.latency_ms_p50), ("0.99", |last| last.latency_ms_p99)];
@@ -81,6 +99,9 @@ impl QueryFigures {
             add_latencies(&mut exposition, query, of);
         }
         for (query, of) in &*queries {
+            add_durations(&mut exposition, query, of);
+        }
+        for (query, of) in &*queries {
             let what = "time from an epoch's barrier until its checkpoint was complete";
             exposition.timer("yeoul_stream_checkpoint_seconds", what, &[("query", query)], &of.checkpoints);
         }
@@ -91,8 +112,10 @@ impl QueryFigures {
                 add_state(&mut exposition, query, of, number, is_gauge);
             }
         }
-        for (query, of) in &*queries {
-            add_offsets(&mut exposition, query, of);
+        for (name, what, value) in OFFSETS {
+            for (query, of) in &*queries {
+                add_offsets(&mut exposition, query, of, (name, what, value));
+            }
         }
         exposition.process();
         exposition.finish()
@@ -129,19 +152,30 @@ fn add_state(exposition: &mut Exposition, query: &str, of: &Figures, number: &Of
     }
 }
 
-/// Adds the offsets of sources of Kafka, `{"topic":{"0":5}}`, partition by partition.
-fn add_offsets(exposition: &mut Exposition, query: &str, of: &Figures) {
-    let sources = of.status.last_progress.iter().flat_map(|last| &last.sources);
-    let topics = sources.filter_map(|source| source.end_offset.as_object()).flatten();
-    for (topic, partitions) in topics {
-        for (partition, offset) in partitions.as_object().into_iter().flatten() {
-            if let Some(offset) = offset.as_i64() {
-                exposition.gauge(
-                    "yeoul_stream_offset",
-                    "offset after the last record of a partition that the last epoch has",
-                    &[("query", query), ("topic", topic), ("partition", partition)],
-                    offset,
-                );
+/// Adds the times of the parts of the last epoch's work.
+fn add_durations(exposition: &mut Exposition, query: &str, of: &Figures) {
+    for (phase, ms) in of.status.last_progress.iter().flat_map(|last| &last.duration_ms) {
+        exposition.gauge(
+            "yeoul_stream_last_epoch_duration_seconds",
+            "time of a part of the last epoch's work, by Spark's names",
+            &[("query", query), ("phase", phase)],
+            *ms as f64 / 1000.0,
+        );
+    }
+}
+
+/// Adds a number of each partition of sources of Kafka, whose offsets are `{"topic":{"0":5}}`.
+fn add_offsets(exposition: &mut Exposition, query: &str, of: &Figures, (name, what, value): OfPartition) {
+    for source in of.status.last_progress.iter().flat_map(|last| &last.sources) {
+        for (topic, partitions) in source.end_offset.as_object().into_iter().flatten() {
+            for (partition, offset) in partitions.as_object().into_iter().flatten() {
+                let latest = source.latest_offset.get(topic).and_then(|latest| latest.get(partition));
+                if let Some(number) =
+                    offset.as_i64().and_then(|end| value(end, latest.and_then(Value::as_i64)))
+                {
+                    let labels = [("query", query), ("topic", topic), ("partition", partition)];
+                    exposition.gauge(name, what, &labels, number);
+                }
             }
         }
     }

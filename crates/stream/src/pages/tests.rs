@@ -1,5 +1,6 @@
 //! Goal: pages show what queries told. Method: events by hand, and the text of the pages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -23,8 +24,10 @@ fn progress(batch: u64, rows: u64) -> Progress {
         description: "kafka".into(),
         start_offset: Value::Null,
         end_offset,
+        latest_offset: json!({"orders": {"0": 10 * batch + 4, "1": 7}}),
         num_input_rows: rows,
         input_rows_per_second: 12.5,
+        metrics: BTreeMap::from([("maxOffsetsBehindLatest".into(), "4".into())]),
     };
     Progress {
         id: "i".into(),
@@ -33,6 +36,7 @@ fn progress(batch: u64, rows: u64) -> Progress {
         timestamp: "2026-01-02T03:04:05.500Z".into(),
         batch_id: BatchId(batch),
         batch_duration: 1000,
+        duration_ms: BTreeMap::from([("addBatch", 7), ("triggerExecution", 1020)]),
         num_input_rows: rows,
         input_rows_per_second: 12.5,
         num_malformed_rows: 1,
@@ -89,6 +93,10 @@ fn prometheus_reads_totals_and_the_last_epoch() {
         "yeoul_stream_late_rows_total{query=\"counts\",operator=\"aggregate\",number=\"0\"} 2",
         "yeoul_stream_offset{query=\"counts\",topic=\"orders\",partition=\"0\"} 20",
         "yeoul_stream_offset{query=\"counts\",topic=\"orders\",partition=\"1\"} 7",
+        "yeoul_stream_offset_lag{query=\"counts\",topic=\"orders\",partition=\"0\"} 4",
+        "yeoul_stream_offset_lag{query=\"counts\",topic=\"orders\",partition=\"1\"} 0",
+        "yeoul_stream_last_epoch_duration_seconds{query=\"counts\",phase=\"addBatch\"} 0.007",
+        "yeoul_stream_last_epoch_duration_seconds{query=\"counts\",phase=\"triggerExecution\"} 1.02",
     ] {
         assert!(text.lines().any(|other| other == line), "no '{line}' in\n{text}");
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use terminal_size::terminal_size_of;
 use yeoul_base::ByteSize;
+use yeoul_stream::dataflow::Progress;
 use yeoul_stream::pages::QueryStatus;
 
 /// Shortest time between two pictures.
@@ -57,6 +58,7 @@ fn table(queries: &[QueryStatus], width: Option<u16>) -> String {
         "rows in",
         "rows/s",
         "rows out",
+        "lag",
         "p50",
         "p99",
         "checkpoint",
@@ -76,7 +78,7 @@ fn table(queries: &[QueryStatus], width: Option<u16>) -> String {
     table.to_string()
 }
 
-fn row(query: &QueryStatus) -> [String; 12] {
+fn row(query: &QueryStatus) -> [String; 13] {
     let status = match (&query.exception, query.is_active) {
         (Some(_), _) => "failed",
         (None, true) => "active",
@@ -99,6 +101,7 @@ fn row(query: &QueryStatus) -> [String; 12] {
         query.num_input_rows.to_string(),
         last.map(|last| format!("{:.0}", last.input_rows_per_second)).unwrap_or_default(),
         query.num_output_rows.to_string(),
+        last.and_then(lag).map(|records| records.to_string()).unwrap_or_default(),
         ms(last.and_then(|last| last.latency_ms_p50)),
         ms(last.and_then(|last| last.latency_ms_p99)),
         ms(last.and_then(|last| u64::try_from(last.checkpoint_ms).ok())),
@@ -106,6 +109,12 @@ fn row(query: &QueryStatus) -> [String; 12] {
         of_state(keys.to_string()),
         of_state(ByteSize::from_bytes(bytes).to_string()),
     ]
+}
+
+/// Records that the partition has left which is the furthest behind.
+fn lag(last: &Progress) -> Option<u64> {
+    let most = last.sources.iter().filter_map(|source| source.metrics.get("maxOffsetsBehindLatest"));
+    most.filter_map(|records| records.parse().ok()).max()
 }
 
 #[cfg(test)]

@@ -54,6 +54,9 @@ impl Reporter {
                 if let QueryEvent::Started { warnings, .. } = event {
                     warnings.iter().for_each(|text| live.say(&format!("warning: {text}")));
                 }
+                if let QueryEvent::Warning { name, text } = event {
+                    live.say(&format!("warning: {name}: {text}"));
+                }
                 let is_progress = matches!(event, QueryEvent::Progress(_));
                 live.show(&self.figures.statuses(), !is_progress);
             }

@@ -1,6 +1,7 @@
 //! Kafka, with Spark's option names and columns. No other module knows rdkafka.
 //!
 //! - [`KafkaSourceOptions`], [`KafkaSinkOptions`]: options, checked
+//! - [`TopicPattern`]: topics by a regular expression
 //! - [`KafkaOffsets`]: offsets as Spark writes them
 //! - [`KafkaSource`], [`KafkaSink`], [`DeadLetters`]: records in and out
 //! - [`Transactions`]: output that is delivered exactly once
@@ -10,18 +11,26 @@ mod client;
 mod columns;
 mod control_topic;
 mod dead_letters;
+mod lag;
 pub mod measure;
+mod metadata;
 mod offsets;
 mod options;
+mod partition_changes;
 mod producer;
 mod sink;
 mod source;
+mod topic_pattern;
 mod transactions;
+mod watch;
 
 pub use columns::record_schema;
 pub use dead_letters::DeadLetters;
 pub use offsets::{KafkaOffsets, StartingOffsets, TopicPartition};
-pub use options::{KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription, check_dead_letters};
+pub use options::{
+    KafkaSinkOptions, KafkaSourceOptions, SinkFormat, Subscription, check_dead_letters, check_pattern,
+};
 pub use sink::KafkaSink;
 pub use source::KafkaSource;
+pub use topic_pattern::TopicPattern;
 pub use transactions::{CommitOutcome, Transactions, check_interval, transactional_id};

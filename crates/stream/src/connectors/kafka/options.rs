@@ -1,7 +1,9 @@
-use super::{KafkaOffsets, StartingOffsets, TopicPartition};
+use std::time::Duration;
+
+use super::{KafkaOffsets, StartingOffsets, TopicPartition, TopicPattern};
 use crate::connectors::format::CsvDialect;
-use crate::error::{Result, invalid};
-use crate::plan::OptionMap;
+use crate::error::{Error, Result, invalid};
+use crate::plan::{OptionMap, parse_duration_ms};
 
 /// Settings of Kafka's client that the engine makes itself, as in Spark.
 const REFUSED: [&str; 6] = [
@@ -16,11 +18,18 @@ const REFUSED: [&str; 6] = [
 /// Longest `transactional-id-prefix`.
 const PREFIX_CHARS_MAX: usize = 200;
 
+/// Default time between two looks for new partitions.
+const LOOK_EVERY_MS: u64 = 10_000;
+/// Shortest time between two of them.
+const LOOK_EVERY_MS_LEAST: i64 = 100;
+
 /// Which partitions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subscription {
     /// All partitions of these topics, new ones too: `subscribe`.
     Topics(Vec<String>),
+    /// All partitions of the topics that match, new ones too: `subscribePattern`.
+    Pattern(TopicPattern),
     /// These partitions: `assign`.
     Partitions(Vec<TopicPartition>),
 }
@@ -32,6 +41,8 @@ pub struct KafkaSourceOptions {
     pub client: Vec<(String, String)>,
     /// What is read.
     pub subscription: Subscription,
+    /// Time between two looks for new partitions.
+    pub look_every: Duration,
     /// Where a new query begins; latest by default, as in Spark's streams.
     pub starting_offsets: StartingOffsets,
     /// Whether records that are gone end the query, or are passed over.
@@ -81,25 +92,8 @@ impl KafkaSourceOptions {
     /// `Invalid` for one that is missing or wrong.
     pub fn take(options: &mut OptionMap) -> Result<Self> {
         let client = client(options)?;
-        let subscription = match (options.take("subscribe"), options.take("assign")) {
-            (Some(topics), None) => {
-                let topics: Vec<String> = topics.split(',').map(|topic| topic.trim().to_owned()).collect();
-                if topics.iter().any(String::is_empty) {
-                    return Err(options.wrong(
-                        "subscribe",
-                        &topics.join(","),
-                        "topics with commas between them",
-                    ));
-                }
-                Subscription::Topics(topics)
-            }
-            (None, Some(text)) => Subscription::Partitions(assignment(options, &text)?),
-            _ => {
-                let text =
-                    format!("{}: one of the options 'subscribe' and 'assign' is needed", options.owner());
-                return Err(invalid(text));
-            }
-        };
+        let subscription = subscription(options)?;
+        let look_every = look_every(options)?;
         let starting = options.take("startingOffsets").unwrap_or_else(|| "latest".to_owned());
         let starting_offsets = StartingOffsets::parse(&starting).map_err(|error| {
             options
@@ -112,9 +106,15 @@ impl KafkaSourceOptions {
             records => Some(records),
         };
         let dead_letter_topic = options.take("dead-letter.topic");
+        if let (Subscription::Pattern(pattern), Some(topic)) = (&subscription, &dead_letter_topic)
+            && pattern.matches(topic)
+        {
+            return Err(reads_itself(options.owner(), pattern, "dead-letter topic", topic));
+        }
         Ok(Self {
             client,
             subscription,
+            look_every,
             starting_offsets,
             fails_on_data_loss,
             epoch_records_max,
@@ -126,6 +126,7 @@ impl KafkaSourceOptions {
     pub fn description(&self) -> String {
         match &self.subscription {
             Subscription::Topics(topics) => format!("kafka subscribe [{}]", topics.join(", ")),
+            Subscription::Pattern(pattern) => format!("kafka subscribePattern [{}]", pattern.as_str()),
             Subscription::Partitions(partitions) => {
                 let names = partitions.iter().map(|place| format!("{}-{}", place.topic, place.partition));
                 format!("kafka assign [{}]", names.collect::<Vec<_>>().join(", "))
@@ -187,6 +188,75 @@ pub fn check_dead_letters(stream: &KafkaSourceOptions, sink: &KafkaSinkOptions) 
         ours.join(",")
     ))
     .with_hint("give the stream and the sink the same 'kafka.bootstrap.servers', or leave 'dead-letter.topic' out"))
+}
+
+/// Checks that the pattern of a stream does not match the topic of the sink: the query would read its own output for ever.
+///
+/// # Errors
+/// `Invalid` if it does, at the same brokers.
+pub fn check_pattern(owner: &str, stream: &KafkaSourceOptions, sink: &KafkaSinkOptions) -> Result<()> {
+    match (&stream.subscription, &sink.topic) {
+        (Subscription::Pattern(pattern), Some(topic))
+            if pattern.matches(topic) && servers(&stream.client) == servers(&sink.client) =>
+        {
+            Err(reads_itself(owner, pattern, "topic of the sink", topic))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn reads_itself(owner: &str, pattern: &TopicPattern, what: &str, topic: &str) -> Error {
+    let pattern = pattern.as_str();
+    let text = format!("{owner}: 'subscribePattern' '{pattern}' matches the {what}, '{topic}'");
+    invalid(text).with_hint(
+        "the query would read what it writes; a pattern is found anywhere in a name: '^' and '$' stand for its ends",
+    )
+}
+
+/// Reads the option that says what is read: one of three, as in Spark.
+fn subscription(options: &mut OptionMap) -> Result<Subscription> {
+    let names = ["subscribe", "subscribePattern", "assign"];
+    match names.map(|name| options.take(name)) {
+        [Some(topics), None, None] => {
+            let topics: Vec<String> = topics.split(',').map(|topic| topic.trim().to_owned()).collect();
+            if topics.iter().any(String::is_empty) {
+                return Err(options.wrong("subscribe", &topics.join(","), "topics with commas between them"));
+            }
+            Ok(Subscription::Topics(topics))
+        }
+        [None, Some(text), None] => match TopicPattern::new(&text) {
+            Ok(pattern) => Ok(Subscription::Pattern(pattern)),
+            Err(error) => {
+                let hint = error.hint().unwrap_or_default().to_owned();
+                let expected = format!("a regular expression: {error}");
+                Err(options.wrong("subscribePattern", &text, &expected).with_hint(hint))
+            }
+        },
+        [None, None, Some(text)] => Ok(Subscription::Partitions(assignment(options, &text)?)),
+        given => {
+            let found = match given.iter().flatten().count() {
+                0 => "none is given",
+                _ => "more than one is given",
+            };
+            let owner = options.owner();
+            Err(invalid(format!(
+                "{owner}: one of the options 'subscribe', 'subscribePattern' and 'assign' is needed, {found}"
+            )))
+        }
+    }
+}
+
+/// Reads `scan.topic-partition-discovery.interval`, as Flink names it.
+fn look_every(options: &mut OptionMap) -> Result<Duration> {
+    let name = "scan.topic-partition-discovery.interval";
+    let Some(text) = options.take(name) else { return Ok(Duration::from_millis(LOOK_EVERY_MS)) };
+    match parse_duration_ms(&text) {
+        Ok(ms) if ms >= LOOK_EVERY_MS_LEAST => Ok(Duration::from_millis(ms.unsigned_abs())),
+        _ => {
+            let expected = format!("a duration from {LOOK_EVERY_MS_LEAST} ms on, as '10 seconds'");
+            Err(options.wrong(name, &text, &expected))
+        }
+    }
 }
 
 /// Addresses of the brokers, in the order of the alphabet.
@@ -277,13 +347,59 @@ mod tests {
         let read = KafkaSourceOptions::take(&mut options(&[("assign", "{\"t\":[1,0]}")])).unwrap();
         assert_eq!(read.description(), "kafka assign [t-0, t-1]");
         assert_eq!(read.starting_offsets, StartingOffsets::Latest);
+        assert_eq!(read.look_every, Duration::from_secs(10));
+        let interval = ("scan.topic-partition-discovery.interval", "1 min");
+        let mut map = options(&[("subscribePattern", " ^orders-.*$ "), interval]);
+        let read = KafkaSourceOptions::take(&mut map).unwrap();
+        map.finish().unwrap();
+        assert_eq!(read.subscription, Subscription::Pattern(TopicPattern::new("^orders-.*$").unwrap()));
+        assert_eq!(read.description(), "kafka subscribePattern [^orders-.*$]");
+        assert_eq!(read.look_every, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_pattern_that_matches_what_the_query_writes_is_refused() {
+        let stream = |pattern: &str, more: &[(&str, &str)]| {
+            KafkaSourceOptions::take(&mut options(&[&[("subscribePattern", pattern)], more].concat()))
+        };
+        let sink = KafkaSinkOptions::take(&mut options(&[("topic", "orders-large")])).unwrap();
+        let of_rows = KafkaSinkOptions::take(&mut options(&[])).unwrap();
+        let (any, ends) = (stream("orders", &[]).unwrap(), stream("^orders$", &[]).unwrap());
+        let error = check_pattern("stream 's'", &any, &sink).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "stream 's': 'subscribePattern' 'orders' matches the topic of the sink, 'orders-large'"
+        );
+        check_pattern("s", &ends, &sink).unwrap();
+        check_pattern("s", &any, &of_rows).unwrap();
+        let elsewhere = KafkaSinkOptions { client: vec![("bootstrap.servers".into(), "o:1".into())], ..sink };
+        check_pattern("s", &any, &elsewhere).unwrap();
+        let dead = [("dead-letter.topic", "orders-dead")];
+        let error = stream("orders", &dead).unwrap_err().to_string();
+        assert!(error.ends_with("matches the dead-letter topic, 'orders-dead'"), "{error}");
+        stream("^orders$", &dead).unwrap();
     }
 
     #[test]
     fn wrong_options_are_named() {
         for (given, expected) in [
-            (vec![], "'subscribe' and 'assign'"),
-            (vec![("subscribe", "a"), ("assign", "{\"a\":[0]}")], "'subscribe' and 'assign'"),
+            (vec![], "'subscribePattern' and 'assign' is needed, none is given"),
+            (
+                vec![("subscribe", "a"), ("assign", "{\"a\":[0]}")],
+                "'assign' is needed, more than one is given",
+            ),
+            (
+                vec![("subscribe", "a"), ("subscribePattern", "a")],
+                "'assign' is needed, more than one is given",
+            ),
+            (
+                vec![("subscribePattern", "(a")],
+                "'subscribePattern' is '(a', expected a regular expression: uncl",
+            ),
+            (
+                vec![("subscribe", "a"), ("scan.topic-partition-discovery.interval", "99 ms")],
+                "interval' is '99 ms', expected a duration from 100 ms on",
+            ),
             (vec![("subscribe", "a,")], "'subscribe' is 'a,'"),
             (vec![("assign", "{}")], "'assign' is '{}'"),
             (vec![("subscribe", "a"), ("startingOffsets", "first")], "'startingOffsets' is 'first'"),

@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -9,35 +10,47 @@ use serde_json::Value;
 
 use super::client::{config, failed, passes};
 use super::columns::{Record, RecordColumns};
+use super::lag;
+use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::planned_ends;
-use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, Subscription, TopicPartition};
-use crate::connectors::{Bell, Polled, Source};
+use super::watch::{Change, Watch};
+use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
+use crate::connectors::{Bell, Polled, Source, SourceReport};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// Most records that one poll gives.
 const POLL_RECORDS_MAX: usize = 8192;
 /// Bytes of records after which a poll gives what it has.
 const POLL_BYTES_MAX: usize = 4 << 20;
-/// How long a broker may take to answer a question about its topics.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long to wait before a question that found no leader is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
-/// How often new partitions are looked for.
-const LOOK_FOR_PARTITIONS_EVERY: Duration = Duration::from_secs(30);
-/// How long such a look may keep rows waiting.
-const LOOK_MAX: Duration = Duration::from_secs(1);
+/// Time without records after which an end of a partition that does not name its topic is looked into.
+const STUCK_AFTER: Duration = Duration::from_millis(20);
 
 /// Records of topics, from offsets that the query keeps: nothing is committed to a group, as in Spark.
 pub struct KafkaSource {
     options: KafkaSourceOptions,
     consumer: BaseConsumer,
+    /// Client that asks for partitions and offsets: on the connection of the one that fetches an answer would wait behind a fetch that
+    /// waits for records, half a second for each.
+    asker: Arc<BaseConsumer>,
+    /// Started with the first rows that are asked for.
+    watch: Option<Watch>,
+    /// Changes of the partitions that wait for the end of a plan.
+    changes: Vec<Change>,
+    warnings: Vec<String>,
     next: BTreeMap<TopicPartition, i64>,
     /// Where each partition ends, if the query is to end there.
     ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Where each partition ends for the planned epoch.
     planned: Option<BTreeMap<TopicPartition, i64>>,
+    /// Partitions that are fetched from while the ends of a plan are told apart; all of them if there are none.
+    narrowed: BTreeSet<TopicPartition>,
+    /// True if the client found the end of a partition, and several topics have one of that number.
+    has_unnamed_end: bool,
+    /// Since when nothing has come after such an end.
+    still_since: Option<Instant>,
     columns: RecordColumns,
-    last_look: Instant,
+    /// Offsets after the last records when it was opened.
+    opened_at: BTreeMap<TopicPartition, i64>,
 }
 
 impl KafkaSource {
@@ -48,7 +61,7 @@ impl KafkaSource {
     pub fn initial_offsets(options: &KafkaSourceOptions) -> Result<Value> {
         let consumer = consumer(options)?;
         let mut offsets = BTreeMap::new();
-        for place in partitions(&consumer, &options.subscription, ANSWER_MAX)? {
+        for place in partitions(&consumer, &options.subscription)?.there {
             let (low, high) = bounds(&consumer, &place)?;
             let offset = match &options.starting_offsets {
                 StartingOffsets::Earliest => low,
@@ -84,7 +97,7 @@ impl KafkaSource {
     /// # Errors
     /// `NotFound` for a topic that is not there; `Invalid` for options that Kafka's client refuses; if brokers do not answer.
     pub fn check(options: &KafkaSourceOptions) -> Result<()> {
-        partitions(&consumer(options)?, &options.subscription, ANSWER_MAX).map(drop)
+        partitions(&consumer(options)?, &options.subscription).map(drop)
     }
 
     /// Goes on at an offset.
@@ -92,70 +105,145 @@ impl KafkaSource {
     /// # Errors
     /// `DataLoss` if records after it are gone and the query is to fail then; as [`initial_offsets`](Self::initial_offsets).
     pub fn at(options: KafkaSourceOptions, offset: &Value) -> Result<Self> {
-        let consumer = consumer(&options)?;
-        let mut next = KafkaOffsets::from_json(offset, 0)?.0;
-        let there = partitions(&consumer, &options.subscription, ANSWER_MAX)?;
-        if let Some(place) = next.keys().find(|place| !there.contains(place)) {
-            return Err(lost(format!("{}-{} is gone", place.topic, place.partition)));
-        }
+        let (asker, consumer) = (Arc::new(consumer(&options)?), consumer(&options)?);
+        let known = KafkaOffsets::from_json(offset, 0)?.0;
+        let listing = partitions(&asker, &options.subscription)?;
         let mut source = Self {
             options,
             consumer,
+            asker,
+            watch: None,
+            changes: Vec::new(),
+            warnings: Vec::new(),
             next: BTreeMap::new(),
             ends: None,
             planned: None,
+            narrowed: BTreeSet::new(),
+            has_unnamed_end: false,
+            still_since: None,
             columns: RecordColumns::new(),
-            last_look: Instant::now(),
+            opened_at: BTreeMap::new(),
         };
-        for place in there {
-            let known = next.remove(&place);
-            let from = source.checked(&place, known)?;
-            source.next.insert(place, from);
+        for (place, from) in known {
+            if listing.there.contains(&place) || listing.unsettled.contains(&place.topic) {
+                let bounds = bounds(&source.asker, &place)?;
+                source.go_on(place, Some(from), bounds)?;
+            } else {
+                source.lost(format!("{}-{} is gone", place.topic, place.partition))?;
+            }
+        }
+        for place in listing.there {
+            if !source.next.contains_key(&place) {
+                let bounds = bounds(&source.asker, &place)?;
+                source.go_on(place, None, bounds)?;
+            }
         }
         source.assign()?;
         Ok(source)
     }
 
-    /// The offset from which a partition is read: the known one, or 0 for a new partition.
-    fn checked(&self, place: &TopicPartition, known: Option<i64>) -> Result<i64> {
-        let (low, high) = bounds(&self.consumer, place)?;
-        let from = known.unwrap_or(0);
-        if (low..=high).contains(&from) {
-            return Ok(from);
+    /// Reads a partition, which has these offsets, from the known one on; a new one from 0, as in Spark.
+    fn go_on(&mut self, place: TopicPartition, known: Option<i64>, bounds: (i64, i64)) -> Result<()> {
+        let ((low, high), from) = (bounds, known.unwrap_or(0));
+        if !(low..=high).contains(&from) {
+            self.lost(format!(
+                "{}-{} has offsets {low} to {high}, the next of the query is {from}",
+                place.topic, place.partition
+            ))?;
         }
-        let text = format!(
-            "{}-{} has offsets {low} to {high}, the next of the query is {from}",
-            place.topic, place.partition
-        );
-        if self.options.fails_on_data_loss { Err(lost(text)) } else { Ok(from.clamp(low, high)) }
+        if self.watch.is_none() {
+            self.opened_at.insert(place.clone(), high);
+        }
+        self.next.insert(place, from.clamp(low, high));
+        Ok(())
     }
 
-    fn assign(&self) -> Result<()> {
+    /// Fails or warns of records that are gone, as the query is to.
+    fn lost(&mut self, what: String) -> Result<()> {
+        let text = format!("records that the query has not read may be lost: {what}");
+        if !self.options.fails_on_data_loss {
+            self.warnings.push(text);
+            return Ok(());
+        }
+        let hint = "'failOnDataLoss' = 'false' reads what is there, and another --checkpoint begins anew";
+        Err(Error::new(ErrorKind::DataLoss, text).with_hint(hint))
+    }
+
+    /// Reads all partitions from our offsets on.
+    fn assign(&mut self) -> Result<()> {
+        self.narrowed.clear();
+        self.assign_narrowed()
+    }
+
+    fn assign_narrowed(&mut self) -> Result<()> {
+        self.has_unnamed_end = false;
         let mut list = TopicPartitionList::new();
-        for (place, offset) in &self.next {
+        let is_fetched = |place: &TopicPartition| self.narrowed.is_empty() || self.narrowed.contains(place);
+        for (place, offset) in self.next.iter().filter(|(place, _)| is_fetched(place)) {
             let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
             added.map_err(|error| failed("cannot name a partition", error))?;
         }
         self.consumer.assign(&list).map_err(|error| failed("cannot read from the partitions", error))
     }
 
-    /// Looks for new partitions now and then, which are read from their first record.
-    fn look_for_partitions(&mut self) -> Result<()> {
-        if self.stops().is_some() || self.last_look.elapsed() < LOOK_FOR_PARTITIONS_EVERY {
-            return Ok(());
+    /// True if nothing came for a while although a plan is not at its end, and the end of a partition may be the reason.
+    fn is_stuck(&mut self, has_come: bool) -> bool {
+        if has_come || !self.has_unnamed_end {
+            self.still_since = None;
+            return false;
         }
-        self.last_look = Instant::now();
-        let there = match partitions(&self.consumer, &self.options.subscription, LOOK_MAX) {
-            Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(()),
-            there => there?,
+        self.still_since.get_or_insert_with(Instant::now).elapsed() >= STUCK_AFTER
+    }
+
+    /// Tells ends of partitions apart, once nothing else comes: of the partitions that are not at the end of the plan, it fetches
+    /// from one of each number only, and then from the next.
+    fn tell_ends_apart(&mut self) -> Result<()> {
+        let is_open = |place: &TopicPartition| {
+            let end = self.stops().and_then(|ends| ends.get(place));
+            end.is_some() && self.next.get(place) < end
         };
-        let new: Vec<_> = there.into_iter().filter(|place| !self.next.contains_key(place)).collect();
-        if new.is_empty() {
+        if self.narrowed.iter().any(is_open) {
             return Ok(());
         }
-        for place in new {
-            let from = self.checked(&place, None)?;
-            self.next.insert(place, from);
+        let mut of_numbers = BTreeMap::new();
+        for place in self.next.keys().filter(|place| is_open(place)) {
+            of_numbers.entry(place.partition).or_insert_with(|| place.clone());
+        }
+        self.narrowed = of_numbers.into_values().collect();
+        self.assign_narrowed()
+    }
+
+    /// Begins to watch for new partitions and latest offsets, if that is not done yet.
+    fn watch(&mut self) -> Result<&Watch> {
+        if self.watch.is_none() {
+            let (asker, subscription) = (Arc::clone(&self.asker), self.options.subscription.clone());
+            let known = std::mem::take(&mut self.opened_at);
+            self.watch = Some(Watch::start(asker, subscription, self.options.look_every, known)?);
+        }
+        Ok(self.watch.as_ref().expect("it was started"))
+    }
+
+    /// Follows the partitions that appeared and vanished. A plan has those that were there when it was made: what is new waits for
+    /// its end, and what is gone is at its end.
+    fn follow(&mut self) -> Result<()> {
+        let changes = self.watch()?.take_changes();
+        for change in &changes {
+            let Change::Gone(place) = change else { continue };
+            self.lost(format!("{}-{} is gone", place.topic, place.partition))?;
+            let end = self.ends.as_ref().or(self.planned.as_ref()).and_then(|ends| ends.get(place)).copied();
+            if let (Some(end), Some(next)) = (end, self.next.get_mut(place)) {
+                *next = end.max(*next);
+            }
+        }
+        self.changes.extend(changes);
+        if self.changes.is_empty() || self.stops().is_some() {
+            return Ok(());
+        }
+        for change in std::mem::take(&mut self.changes) {
+            match change {
+                Change::New(place, bounds) => self.go_on(place, None, bounds)?,
+                Change::Gone(place) => drop(self.next.remove(&place)),
+            }
         }
         // What was fetched ahead is fetched again: assigning begins at our offsets.
         self.assign()
@@ -171,6 +259,11 @@ impl KafkaSource {
                 return Ok(true);
             }
             Some(Err(error)) if passes(&error) => return Ok(true),
+            Some(Err(error)) if is_unknown(&error) => {
+                // One broker may not know what another does: several looks decide.
+                self.watch()?.look_soon();
+                return Ok(true);
+            }
             Some(Err(error)) => {
                 let is_lost = matches!(
                     error.rdkafka_error_code(),
@@ -180,8 +273,8 @@ impl KafkaSource {
                     return Err(failed("cannot read from Kafka", error));
                 }
                 for (place, from) in self.next.clone() {
-                    let from = self.checked(&place, Some(from))?;
-                    self.next.insert(place, from);
+                    let bounds = bounds(&self.asker, &place)?;
+                    self.go_on(place, Some(from), bounds)?;
                 }
                 self.assign()?;
                 return Ok(true);
@@ -224,6 +317,16 @@ impl KafkaSource {
         self.consumer.pause(&list).map_err(|error| failed("cannot pause a partition", error))
     }
 
+    /// Offsets after the last records that are there now. A partition that brokers do not know has no more.
+    fn latest(&mut self) -> Result<BTreeMap<TopicPartition, i64>> {
+        let mut latest = latest_offsets(&self.asker, self.next.keys())?;
+        self.watch()?.saw(latest.clone());
+        for (place, next) in &self.next {
+            latest.entry(place.clone()).or_insert(*next);
+        }
+        Ok(latest)
+    }
+
     /// Where partitions end, if they do.
     fn stops(&self) -> Option<&BTreeMap<TopicPartition, i64>> {
         self.planned.as_ref().or(self.ends.as_ref())
@@ -231,7 +334,7 @@ impl KafkaSource {
 
     /// Reads on from our offsets, also in partitions that were paused. What was fetched ahead is fetched again; what the client
     /// was about to say of ends of partitions it says anew.
-    fn read_on(&self) -> Result<()> {
+    fn read_on(&mut self) -> Result<()> {
         self.assign()?;
         let all =
             self.consumer.assignment().map_err(|error| failed("cannot read from the partitions", error))?;
@@ -239,15 +342,20 @@ impl KafkaSource {
     }
 
     /// Control records at a partition's end are no records: its end says that there are no more. It does not name the topic,
-    /// so it is of use where one topic has such a partition.
+    /// so it is of use where one topic that is fetched from has such a partition.
     fn reached_end(&mut self, partition: i32) {
         let Some(ends) = self.planned.as_ref().or(self.ends.as_ref()) else { return };
-        let mut open: Vec<_> =
-            self.next.iter_mut().filter(|(place, _)| place.partition == partition).collect();
-        if let [(place, next)] = open.as_mut_slice()
-            && let Some(end) = ends.get(place)
-        {
-            **next = (**next).max(*end);
+        let is_meant = |place: &TopicPartition| {
+            place.partition == partition && (self.narrowed.is_empty() || self.narrowed.contains(place))
+        };
+        let mut meant: Vec<_> = self.next.iter_mut().filter(|(place, _)| is_meant(place)).collect();
+        match meant.as_mut_slice() {
+            [(place, next)] => {
+                if let Some(end) = ends.get(place) {
+                    **next = (**next).max(*end);
+                }
+            }
+            _ => self.has_unnamed_end = true,
         }
     }
 
@@ -258,14 +366,17 @@ impl KafkaSource {
 
 impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
-        self.look_for_partitions()?;
-        let mut wait = wait;
+        self.follow()?;
+        let (mut wait, mut has_come) = (wait, false);
         // Whatever is there comes at once: batches grow with the load, and nothing waits for others.
         while !self.is_at_end() && self.take(wait)? {
-            wait = Duration::ZERO;
+            (wait, has_come) = (Duration::ZERO, true);
             if self.columns.rows() >= POLL_RECORDS_MAX || self.columns.bytes() >= POLL_BYTES_MAX {
                 break;
             }
+        }
+        if !self.is_at_end() && (!self.narrowed.is_empty() || self.is_stuck(has_come)) {
+            self.tell_ends_apart()?;
         }
         let rows = if self.columns.rows() > 0 { Some(self.columns.finish()?) } else { None };
         Ok(Polled { rows, is_at_end: self.is_at_end() })
@@ -282,11 +393,7 @@ impl Source for KafkaSource {
     }
 
     fn stop_at_latest(&mut self) -> Result<()> {
-        let mut ends = BTreeMap::new();
-        for place in self.next.keys() {
-            ends.insert(place.clone(), bounds(&self.consumer, place)?.1);
-        }
-        self.ends = Some(ends);
+        self.ends = Some(self.latest()?);
         // An end of a partition that the client found before does not say that there is nothing up to ours.
         self.read_on()
     }
@@ -301,14 +408,11 @@ impl Source for KafkaSource {
             (wanted, own) => wanted.or(own),
         };
         let had_plan = self.planned.take().is_some();
-        let mut latest = BTreeMap::new();
-        for place in self.next.keys() {
-            let end = match &self.ends {
-                Some(ends) => ends.get(place).copied().unwrap_or(0),
-                None => bounds(&self.consumer, place)?.1,
-            };
-            latest.insert(place.clone(), end);
-        }
+        self.follow()?;
+        let latest = match &self.ends {
+            Some(ends) => ends.clone(),
+            None => self.latest()?,
+        };
         let (ends, rows) = planned_ends(&self.next, &latest, rows_max);
         if rows > 0 || had_plan {
             // As in `stop_at_latest`.
@@ -320,6 +424,15 @@ impl Source for KafkaSource {
 
     fn lift_plan(&mut self) -> Result<()> {
         if self.planned.take().is_some() { self.read_on() } else { Ok(()) }
+    }
+
+    fn report(&self) -> SourceReport {
+        let latest = self.watch.as_ref().map_or_else(|| self.opened_at.clone(), Watch::latest);
+        lag::report(&latest, &self.next).unwrap_or_default()
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 }
 
@@ -339,63 +452,5 @@ fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer> {
     made.map_err(|error| failed("cannot make a consumer of Kafka with these options", error))
 }
 
-/// Partitions that are read.
-fn partitions(
-    consumer: &BaseConsumer,
-    subscription: &Subscription,
-    wait: Duration,
-) -> Result<Vec<TopicPartition>> {
-    let topics = match subscription {
-        Subscription::Topics(topics) => topics.clone(),
-        Subscription::Partitions(places) => {
-            let mut topics: Vec<_> = places.iter().map(|place| place.topic.clone()).collect();
-            topics.dedup();
-            topics
-        }
-    };
-    let mut there = Vec::new();
-    for topic in topics {
-        let metadata = consumer
-            .fetch_metadata(Some(&topic), wait)
-            .map_err(|error| failed("no answer from Kafka", error))?;
-        let found = metadata
-            .topics()
-            .first()
-            .filter(|found| found.error().is_none() && !found.partitions().is_empty());
-        let Some(found) = found else {
-            let text = format!("there is no topic '{topic}' in Kafka");
-            return Err(Error::new(ErrorKind::NotFound, text).with_hint("create it, or mend its name"));
-        };
-        there.extend(
-            found.partitions().iter().map(|p| TopicPartition { topic: topic.clone(), partition: p.id() }),
-        );
-    }
-    if let Subscription::Partitions(places) = subscription {
-        if let Some(place) = places.iter().find(|place| !there.contains(place)) {
-            let text = format!("there is no partition {}-{} in Kafka", place.topic, place.partition);
-            return Err(Error::new(ErrorKind::NotFound, text));
-        }
-        return Ok(places.clone());
-    }
-    Ok(there)
-}
-
-/// The first offset of a partition, and the one after its last record. A partition whose leader is being found is waited for.
-fn bounds(consumer: &BaseConsumer, place: &TopicPartition) -> Result<(i64, i64)> {
-    let deadline = Instant::now() + ANSWER_MAX;
-    loop {
-        match consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_MAX) {
-            Ok(bounds) => return Ok(bounds),
-            Err(error) if passes(&error) && Instant::now() < deadline => std::thread::sleep(ASK_AGAIN),
-            Err(error) => {
-                let text = format!("cannot ask for the offsets of {}-{}", place.topic, place.partition);
-                return Err(failed(&text, error));
-            }
-        }
-    }
-}
-
-fn lost(text: String) -> Error {
-    Error::new(ErrorKind::DataLoss, format!("records that the query has not read may be lost: {text}"))
-        .with_hint("'failOnDataLoss' = 'false' reads what is there, and another --checkpoint begins anew")
-}
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ struct Fed {
     rows: Mutex<VecDeque<i64>>,
     bell: Mutex<Option<Bell>>,
     polls: AtomicU64,
+    warning: Mutex<Option<String>>,
 }
 
 impl Fed {
@@ -67,12 +68,16 @@ impl Source for FedSource {
     fn lift_plan(&mut self) -> Result<()> {
         Ok(())
     }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        self.fed.warning.lock().unwrap().take().into_iter().collect()
+    }
 }
 
 fn two(second_rings: bool) -> (Inputs, [Arc<Fed>; 2]) {
     let fed = [Arc::<Fed>::default(), Arc::default()];
     let input = |(fed, rings): (&Arc<Fed>, bool)| Input {
-        description: String::new(),
+        description: format!("rings: {rings}"),
         source: Box::new(FedSource { fed: Arc::clone(fed), rings }),
         decoder: Decoder::AsTheyAre,
         dead_letters: None,
@@ -118,4 +123,12 @@ fn a_wait_without_rows_is_over_in_time() {
         assert!(inputs.poll(Duration::from_millis(30)).unwrap().rows.is_none());
         assert!(begun.elapsed() >= Duration::from_millis(25), "{:?}", begun.elapsed());
     }
+}
+
+#[test]
+fn a_warning_names_its_source_and_comes_once() {
+    let (mut inputs, fed) = two(false);
+    *fed[1].warning.lock().unwrap() = Some("gone".into());
+    assert_eq!(inputs.take_warnings(), ["rings: false: gone"]);
+    assert_eq!(inputs.take_warnings(), [""; 0]);
 }

@@ -69,6 +69,13 @@ fn each_row_is_in_one_epoch_and_a_restart_goes_on_where_the_last_ended() {
             ("noop", epoch.num_output_rows)
         );
         assert_eq!(epoch.sources[0].num_input_rows, epoch.num_input_rows);
+        assert_eq!((&epoch.sources[0].latest_offset, epoch.sources[0].metrics.len()), (&Value::Null, 0));
+        // No plan, and no transaction.
+        let phases: Vec<&str> = epoch.duration_ms.keys().copied().collect();
+        assert_eq!(phases, ["addBatch", "commitOffsets", "triggerExecution"]);
+        let all_ms = epoch.duration_ms["triggerExecution"];
+        assert!(epoch.duration_ms.values().all(|ms| (0..=all_ms).contains(ms)), "{epoch:?}");
+        assert!(all_ms >= epoch.checkpoint_ms - 1, "{epoch:?}");
         // The second process claims an epoch of its own.
         batch += u64::from(rows == last);
         assert_eq!(epoch.batch_id, BatchId(batch));
@@ -130,6 +137,10 @@ fn a_query_that_runs_once_has_one_epoch_and_one_with_a_period_an_epoch_in_each()
     handle.stop();
     handle.wait().unwrap();
     assert!(epochs[1..].iter().all(|epoch| epoch.num_input_rows > 0), "{epochs:?}");
+    assert!(epochs.iter().all(|epoch| epoch.duration_ms.contains_key("latestOffset")), "{epochs:?}");
+    // The rest before a plan is none of its work.
+    let rested = |epoch: &Progress| epoch.duration_ms["triggerExecution"] < epoch.batch_duration;
+    assert!(epochs[1..].iter().any(rested), "{epochs:?}");
     // Each began in a period of its own.
     assert!(periods >= 3, "four epochs in {periods} periods");
 }
