@@ -48,6 +48,11 @@ impl Inputs {
         Self { are_at_end: vec![false; inputs.len()], inputs, turn: 0, bell: has_bell.then_some(bell) }
     }
 
+    /// Number of inputs.
+    pub fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// Gives rows of one input, or waits for them at most so long.
     ///
     /// # Errors

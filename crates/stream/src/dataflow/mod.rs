@@ -10,6 +10,7 @@ mod events;
 mod fault_tests;
 #[cfg(test)]
 mod file_tests;
+mod gathering;
 mod handle;
 mod inputs;
 mod latencies;

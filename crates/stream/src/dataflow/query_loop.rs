@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::checkpointer::{Checkpointer, Outcome};
 use super::epoch::{Epoch, InFlight};
 use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
+use super::gathering::Gathering;
 use super::handle::Shared;
 use super::inputs::Inputs;
 use super::latencies::Latencies;
@@ -50,6 +51,7 @@ pub(super) struct QueryLoop<'a> {
     operators: Operators,
     /// When batches end, for operators that care.
     pace: Option<Pace>,
+    gathering: Gathering,
     sink: Box<dyn Sink>,
     sink_description: String,
     transactions: Option<Transactions>,
@@ -118,6 +120,7 @@ impl<'a> QueryLoop<'a> {
             inputs,
             operators,
             pace,
+            gathering: Gathering::new(Instant::now()),
             sink,
             sink_description: SinkConnector::new(&query.sink, &query.pipeline.schema)?.description(),
             transactions,
@@ -174,10 +177,13 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn poll(&mut self) -> Result<()> {
+        std::thread::sleep(self.gathering.pause(Instant::now()));
         let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
         let polled = self.inputs.poll(wait)?;
         self.warn();
-        let count = polled.rows.as_ref().map_or(0, |(_, rows)| rows.num_rows());
+        let (input, count) = polled.rows.as_ref().map_or((0, 0), |(input, rows)| (*input, rows.num_rows()));
+        // Each input has its turn before there is a pause.
+        self.gathering.polled(count, input + 1 == self.inputs.len(), Instant::now());
         match &mut self.pace {
             Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
             None => self.is_at_end = polled.is_at_end,

@@ -444,6 +444,8 @@ fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer> {
         ("check.crcs", "true"),
         // The broker answers as soon as there is a record.
         ("fetch.queue.backoff.ms", "1"),
+        // And is asked again once what it gave was taken: its answers grow with the rate.
+        ("queued.min.messages", "1"),
         ("queued.max.messages.kbytes", "16384"),
     ];
     let fixed =
