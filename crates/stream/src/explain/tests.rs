@@ -61,7 +61,7 @@ query counts
         "source: kafka subscribe [visits]",
         "columns: page STRING, id BIGINT, ts TIMESTAMP",
         "kafka.sasl.password = (hidden)",
-        "by default: startingOffsets = latest, failOnDataLoss = true",
+        "by default: scan.topic-partition-discovery.interval = 10 s, startingOffsets = latest, failOnDataLoss = true",
     ] {
         assert!(text.lines().any(|other| other.ends_with(line)), "no '{line}' in\n{text}");
     }
