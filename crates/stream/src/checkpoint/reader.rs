@@ -48,15 +48,14 @@ impl CheckpointReader {
     /// # Errors
     /// `NotFound` if there is none; as the place reports.
     pub fn find(place: &Arc<dyn Storage>) -> Result<Vec<Self>> {
-        // A folder that is a file has none.
-        let has_manifests =
-            |storage: &dyn Storage| storage.list(MANIFESTS_FOLDER).is_ok_and(|names| !names.is_empty());
-        if has_manifests(&**place) {
+        if !place.list(MANIFESTS_FOLDER)?.is_empty() {
             return Ok(vec![Self { storage: Arc::clone(place) }]);
         }
+        // A file among the folders cannot be listed.
+        let has_manifests =
+            |inner: &Arc<dyn Storage>| inner.list(MANIFESTS_FOLDER).is_ok_and(|names| !names.is_empty());
         let inner = place.folders()?.into_iter().map(|name| place.child(&name));
-        let found: Vec<Self> =
-            inner.filter(|inner| has_manifests(&**inner)).map(|storage| Self { storage }).collect();
+        let found: Vec<Self> = inner.filter(has_manifests).map(|storage| Self { storage }).collect();
         if found.is_empty() {
             let text = format!("there is no checkpoint in '{}'", place.display(""));
             return Err(Error::new(ErrorKind::NotFound, text).with_hint(
@@ -152,8 +151,7 @@ impl CheckpointReader {
     /// Epochs whose manifests are there, in ascending order.
     fn kept(&self) -> Result<Vec<BatchId>> {
         let names = self.storage.list(MANIFESTS_FOLDER)?;
-        let mut kept: Vec<BatchId> =
-            names.iter().filter_map(|name| name.parse().ok()).map(BatchId).collect();
+        let mut kept: Vec<BatchId> = names.iter().filter_map(|name| name.parse().ok()).map(BatchId).collect();
         kept.sort_unstable();
         Ok(kept)
     }

@@ -102,7 +102,13 @@ impl CheckpointStore {
     /// # Errors
     /// As [`Storage::prepare`].
     pub fn open(storage: Arc<dyn Storage>, retained: usize) -> Result<Self> {
-        storage.prepare(&[MANIFESTS_FOLDER, STATE_FOLDER, PREPARED_FOLDER, OFFSETS_FOLDER, COMMITS_FOLDER])?;
+        storage.prepare(&[
+            MANIFESTS_FOLDER,
+            STATE_FOLDER,
+            PREPARED_FOLDER,
+            OFFSETS_FOLDER,
+            COMMITS_FOLDER,
+        ])?;
         Ok(Self { storage, retained: retained as u64 })
     }
 
@@ -422,9 +428,9 @@ fn prepared(marker: OutputMarker) -> String {
 /// # Errors
 /// `NotFound`, with its name, if it is not.
 pub(super) fn present(storage: &dyn Storage, path: &str) -> Result<Vec<u8>> {
-    storage.read(path)?.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, format!("'{}' is not there", storage.display(path)))
-    })
+    storage
+        .read(path)?
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("'{}' is not there", storage.display(path))))
 }
 
 /// Content of a file of state of a checkpoint.

@@ -46,10 +46,8 @@ impl CheckpointAddress {
                 Err(invalid(format!("'{text}' names no bucket")).with_hint("such as s3://bucket/prefix"))
             }
             "s3" | "s3a" | "hdfs" | "viewfs" => Ok(Self::Store(url)),
-            other => {
-                Err(invalid(format!("'{text}' cannot hold checkpoints: no store speaks '{other}://'"))
-                    .with_hint("name a directory, or an address that begins with s3:// or hdfs://"))
-            }
+            other => Err(invalid(format!("'{text}' cannot hold checkpoints: no store speaks '{other}://'"))
+                .with_hint("name a directory, or an address that begins with s3:// or hdfs://")),
         }
     }
 

@@ -115,9 +115,8 @@ fn a_large_file_is_sent_in_parts_and_is_not_there_before_its_end() {
 #[test]
 fn a_part_that_fails_fails_the_file_and_a_lost_answer_at_its_end_is_found_out() {
     let write = |lost: Request, fate: Fate| {
-        let place = objects(FlakyStore::new(move |request, _| {
-            if request == lost { fate } else { Fate::Answered }
-        }));
+        let place =
+            objects(FlakyStore::new(move |request, _| if request == lost { fate } else { Fate::Answered }));
         let mut file = place.begin("large").unwrap();
         let written = file.write_all(&vec![7; 3 * PART_BYTES]);
         let written = written.map_err(Into::into).and_then(|()| file.finish());
@@ -149,7 +148,10 @@ fn a_query_goes_on_from_its_last_checkpoint_and_an_older_process_is_fenced() {
         complete(&mut new, &found.manifest, VersionKind::Delta, 14);
         let commits: Vec<String> = place.list("commits").unwrap();
         assert_eq!(commits, place.list("offsets").unwrap(), "{what}");
-        assert!(commits.contains(&"2".to_owned()) && commits.contains(&"4".to_owned()), "{what}: {commits:?}");
+        assert!(
+            commits.contains(&"2".to_owned()) && commits.contains(&"4".to_owned()),
+            "{what}: {commits:?}"
+        );
         let text = String::from_utf8(place.read("offsets/2").unwrap().unwrap()).unwrap();
         assert!(text.ends_with("\n12"), "{what}: {text}");
     }
@@ -185,7 +187,10 @@ fn what_is_damaged_is_named_and_the_checkpoint_before_is_used() {
         }
         place.remove("", &["metadata".to_owned()]).unwrap();
         let error = open(&place, 100).claim(claim("s")).unwrap_err();
-        assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("metadata"), "{what}: {error}");
+        assert!(
+            error.kind() == ErrorKind::Corrupt && error.to_string().contains("metadata"),
+            "{what}: {error}"
+        );
     }
 }
 

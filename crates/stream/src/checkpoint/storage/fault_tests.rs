@@ -54,8 +54,7 @@ events! {
 /// Requests or operations of which one fails, on average.
 const ONE_FAILS_OF: u64 = 12;
 const RETAINED: usize = 4;
-const PATIENCE: Patience =
-    Patience { tries: 2, pause: Duration::ZERO, answer: Duration::from_secs(20) };
+const PATIENCE: Patience = Patience { tries: 2, pause: Duration::ZERO, answer: Duration::from_secs(20) };
 
 /// A place that fails, and the same one in good health.
 struct Place {
@@ -94,9 +93,8 @@ fn objects(seed: u64) -> Place {
         fate
     };
     let inner = Arc::new(InMemory::new());
-    let storage = |store| {
-        ObjectStorage::new(store, ObjectPath::from("q"), "memory://q".to_owned(), PATIENCE).unwrap()
-    };
+    let storage =
+        |store| ObjectStorage::new(store, ObjectPath::from("q"), "memory://q".to_owned(), PATIENCE).unwrap();
     Place {
         faulty: Arc::new(storage(FlakyStore::over(Arc::clone(&inner), decide))),
         healthy: Arc::new(storage(FlakyStore::over(inner, |_, _| Fate::Answered))),
@@ -289,7 +287,8 @@ fn a_folder_on_a_disk_that_fails_loses_nothing() {
     worlds.run(
         |seed| run(seed, folder()),
         |tally, _| {
-            for event in [Event::Failed, Event::Fenced, Event::Overtook, Event::MarkUnknown, Event::Restored] {
+            for event in [Event::Failed, Event::Fenced, Event::Overtook, Event::MarkUnknown, Event::Restored]
+            {
                 assert!(tally.of(event) > 5, "{event:?}: {tally}");
             }
         },

@@ -123,10 +123,7 @@ impl ObjectStore for FlakyStore {
         met(self.fate(Request::Get, path), self.inner.get_opts(path, options)).await
     }
 
-    fn delete_stream(
-        &self,
-        paths: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let (inner, decide) = (Arc::clone(&self.inner), Arc::clone(&self.decide));
         let remove = move |path: Result<Path>| {
             let (inner, decide) = (Arc::clone(&inner), Arc::clone(&decide));

@@ -18,7 +18,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Object by which it is tried whether the store creates one only if it is absent. It stays.
 const CONDITION_PATH: &str = "yeoul/condition";
 /// What it has.
-const CONDITION_CONTENT: &[u8] = b"Created only if it is absent: a store that creates this twice cannot hold checkpoints.\n";
+const CONDITION_CONTENT: &[u8] =
+    b"Created only if it is absent: a store that creates this twice cannot hold checkpoints.\n";
 /// Epochs between two times at which old objects are looked for: each takes several listings.
 const PRUNE_INTERVAL: u64 = 16;
 
@@ -307,7 +308,8 @@ impl Storage for ObjectStorage {
             return Ok(());
         }
         let folder_path = self.path(folder);
-        let paths: Vec<ObjectPath> = names.iter().map(|name| folder_path.clone().join(name.as_str())).collect();
+        let paths: Vec<ObjectPath> =
+            names.iter().map(|name| folder_path.clone().join(name.as_str())).collect();
         let remove = || {
             let paths = futures::stream::iter(paths.clone().into_iter().map(Ok)).boxed();
             let gone = self.store.delete_stream(paths).map(|removed| match removed {

@@ -52,10 +52,13 @@ impl Upload {
         let parts = self.parts.as_mut().expect("it was begun");
         let part = PutPayload::from_bytes(Bytes::from(std::mem::take(&mut self.buffer)));
         let time = storage.patience.answer * PART_PATIENCE;
-        // Some clients look for their runtime when a part is given to them.
-        let _entered = storage.io.runtime().enter();
-        let sent = parts.upload.put_part(part);
-        parts.in_flight.push_back(storage.io.runtime().spawn(within(time, sent)));
+        let runtime = storage.io.runtime();
+        let sent = {
+            // Some clients look for their runtime when a part is given to them.
+            let _entered = runtime.enter();
+            parts.upload.put_part(part)
+        };
+        parts.in_flight.push_back(runtime.spawn(within(time, sent)));
         self.wait(PARTS_IN_FLIGHT_MAX)
     }
 

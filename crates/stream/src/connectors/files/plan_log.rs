@@ -37,8 +37,9 @@ impl PlanLog {
     pub fn read(&self, number: u64) -> Result<Option<Vec<PlannedFile>>> {
         let path = number.to_string();
         let Some(bytes) = self.storage.read(&path)? else { return Ok(None) };
-        let damaged =
-            |error: Error| corrupt(format!("'{}' is damaged", self.storage.display(&path))).with_source(error);
+        let damaged = |error: Error| {
+            corrupt(format!("'{}' is damaged", self.storage.display(&path))).with_source(error)
+        };
         let text = String::from_utf8(bytes).map_err(|error| damaged(corrupt(error.to_string())))?;
         decode(&text).map(Some).map_err(damaged)
     }
