@@ -6,6 +6,7 @@ that loses requests and answers, and HDFS as `yeoul dfs` serves it.
 - `yeoul stream state ADDRESS` shows the checkpoint while the query runs.
 - A second process on the checkpoint: the first stops with an error.
 - A damaged manifest is named, and the checkpoint before it is used.
+- With `--exactly` the five queries of `exactly.py` have their checkpoint in S3, behind the proxy.
 - An S3 server that does not honour `If-None-Match` is refused, and so are HTTP and a bucket that is not there.
 """
 
@@ -281,7 +282,7 @@ class Forward(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def s3(folder, count):
+def s3(folder, count, exactly=False):
     port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     line = [venv("moto", MOTO) / "moto_server", "-H", "127.0.0.1", "-p", str(port)]
@@ -332,9 +333,14 @@ def s3(folder, count):
         refused_at = time.monotonic()
         refused("a server that is not there", Query(folder / "refused", "s3://checkpoints/refused", elsewhere), "Connection refused")
         assert time.monotonic() - refused_at < WITHIN
+        if exactly:
+            line = [sys.executable, pathlib.Path(__file__).parent / "exactly.py", "--kills", str(count), "--checkpoint", "s3://checkpoints/jobs/exactly"]
+            faulty = Proxy(port, one_of=100)
+            subprocess.run(line, env={**os.environ, **settings(faulty)}, check=True)
+            print(f"S3: exactly once, while {faulty.failed} requests and {faulty.lost} answers were lost")
 
 
-def hdfs(folder, count):
+def hdfs(folder, count, _=False):
     (folder / "hdfs").mkdir()
     line = [binary(), "dfs", "local", "--datanodes", "3", "--dir", folder / "cluster", "--port", "0", "--http-port", "0"]
     with open(folder / "dfs.log", "ab") as log:
@@ -351,10 +357,11 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("stores", nargs="*", choices=["s3", "hdfs"])
+    arguments.add_argument("--exactly", action="store_true", help="run exactly.py with its checkpoint in S3, too; it needs a broker")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         for store in given.stores or ["s3", "hdfs"]:
-            {"s3": s3, "hdfs": hdfs}[store](pathlib.Path(place), given.kills)
+            {"s3": s3, "hdfs": hdfs}[store](pathlib.Path(place), given.kills, given.exactly)
 
 
 if __name__ == "__main__":
