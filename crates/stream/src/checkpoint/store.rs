@@ -480,6 +480,10 @@ impl CommitMarker for CheckpointStore {
         if !self.storage.create(&manifest_path(manifest.batch), &manifest.encode())? {
             return Ok(Marked::Taken);
         }
+        // A process that stood still for longer than checkpoints are kept finds its number free again: those after it are another's.
+        if self.numbers(MANIFESTS_FOLDER)?.last().is_some_and(|last| *last > manifest.batch.0) {
+            return Ok(Marked::Taken);
+        }
         self.write_spark_logs(manifest)?;
         if manifest.batch.0.is_multiple_of(self.storage.prune_interval()) {
             self.prune_prepared(manifest)?;

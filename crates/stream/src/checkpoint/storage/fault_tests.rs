@@ -44,6 +44,8 @@ events! {
         UnknownWasSet,
         /// An overtaken process found its epoch taken.
         Fenced,
+        /// One that had stood still for long found its number free again.
+        FoundFree,
         /// A checkpoint was complete.
         Completed,
         /// A query went on from a checkpoint with deltas.
@@ -225,16 +227,21 @@ impl World {
             Ok(Err(error)) => {
                 Self::expects(&error);
                 self.tally.count(Event::MarkUnknown);
-                if self.standing(&next).is_some_and(|stands| stands == next) {
+                if self.is_last(&next) && self.standing(&next).is_some_and(|stands| stands == next) {
                     self.tally.count(Event::UnknownWasSet);
                     self.own(&next);
                 }
             }
             Ok(Ok(Marked::Taken)) => {
                 self.tally.count(Event::Fenced);
-                // What was overtaken may be removed since.
                 let stands = self.standing(&next);
-                assert!(stands.is_none_or(|stands| run_of(&stands) != run_of(&next)), "it is its own");
+                let is_anothers = stands.is_none_or(|stands| run_of(&stands) != run_of(&next));
+                if self.is_last(&next) {
+                    assert!(is_anothers, "it is its own");
+                } else if !is_anothers {
+                    // Its number was free again.
+                    self.tally.count(Event::FoundFree);
+                }
             }
             Ok(Ok(Marked::Set)) => {
                 self.tally.count(Event::Completed);
@@ -243,6 +250,13 @@ impl World {
                 self.processes.push(Process { store, complete: next });
             }
         }
+    }
+
+    /// True if no later epoch has a manifest.
+    fn is_last(&self, manifest: &Manifest) -> bool {
+        let names = self.place.healthy.list("yeoul/manifests").unwrap();
+        let last = names.iter().filter_map(|name| name.parse::<u64>().ok()).max();
+        last.is_none_or(|last| last <= manifest.batch.0)
     }
 
     /// The manifest that stands under an epoch's number.
@@ -287,8 +301,14 @@ fn a_folder_on_a_disk_that_fails_loses_nothing() {
     worlds.run(
         |seed| run(seed, folder()),
         |tally, _| {
-            for event in [Event::Failed, Event::Fenced, Event::Overtook, Event::MarkUnknown, Event::Restored]
-            {
+            for event in [
+                Event::Failed,
+                Event::Fenced,
+                Event::Overtook,
+                Event::MarkUnknown,
+                Event::Restored,
+                Event::FoundFree,
+            ] {
                 assert!(tally.of(event) > 5, "{event:?}: {tally}");
             }
         },

@@ -92,6 +92,29 @@ fn an_older_process_is_fenced() {
 }
 
 #[test]
+fn a_process_that_stood_still_for_longer_than_checkpoints_are_kept_is_fenced() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let open = || open_on(Arc::clone(&disk), place.path(), 2);
+    let mut old = open();
+    let first = old.claim(claim("s")).unwrap().manifest;
+    let base = complete(&mut old, &first, VersionKind::Snapshot, 1);
+    let mut new = open();
+    let mut last = new.claim(claim("s")).unwrap().manifest;
+    for number in 2..8 {
+        last = complete(&mut new, &last, VersionKind::Delta, number);
+    }
+    // Its number is free again, and its state would make that of the other one look too old to be kept.
+    let mut late = after(&base, 99);
+    let file = old.store(late.batch, late.generation, &layout(), version(VersionKind::Snapshot, 99)).unwrap();
+    late.state_files = vec![file];
+    assert!(!place.path().join(manifest_path(late.batch)).exists());
+    assert_eq!(old.mark(&late).unwrap(), Marked::Taken);
+    let found = open().claim(claim("s")).unwrap();
+    assert_eq!((numbers_of(&found.state), found.warnings.len()), ((1..8).collect::<Vec<_>>(), 0));
+}
+
+#[test]
 fn a_query_of_another_shape_is_refused_before_it_takes_anything_over() {
     let place = tempfile::tempdir().unwrap();
     let mut store = open(place.path());
