@@ -226,7 +226,7 @@ def broker_restart(clients, query):
 def second_process(folder, query):
     """The first of two processes ends, and the second goes on."""
     first_checkpoint(query)
-    second = Query(folder, (folder / "q.sql").read_text(), "second")
+    second = Query(folder, (folder / "q.sql").read_text(), "second", query.checkpoint)
     code, said = query.ended()
     assert code == 1 and "another process has taken the query" in said, said[-2000:]
     return second
@@ -248,7 +248,7 @@ def refusals(clients, folder, query):
         (job(clients.broker, more=", 'kafka.no.such.setting' = '1'"), "no.such.setting"),
     ]
     for number, (text, reason) in enumerate(cases):
-        code, said = Query(folder, text, f"wrong{number}").ended()
+        code, said = Query(folder, text, f"wrong{number}", query.checkpoint).ended()
         assert code == 2 and reason in said, (reason, code, said[-2000:])
     checkpoints = query.said().count('"event":"progress"')
     time.sleep(1)
@@ -259,7 +259,9 @@ def refusals(clients, folder, query):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
+    arguments.add_argument("--checkpoint", default="checkpoint", help="address of the checkpoint, such as s3://bucket/prefix")
+    given = arguments.parse_args()
+    kill_count, checkpoint = given.kills, given.checkpoint
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:
@@ -267,7 +269,7 @@ def main():
             clients.create("impressions", "clicks", *SINKS)
             feed = Feed(clients)
             try:
-                query = Query(folder, job(broker))
+                query = Query(folder, job(broker), checkpoint=checkpoint)
                 slowest = kills(query, kill_count)
                 print(f"{kill_count} kills; the first checkpoint after at most {slowest:.1f} s")
                 steps(query)

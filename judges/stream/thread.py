@@ -54,7 +54,9 @@ class Query:
     def start(self, **environment):
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
-        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint, *self.more]
+        # A folder in the judge's own, or an address.
+        place = self.checkpoint if "://" in self.checkpoint else self.folder / self.checkpoint
+        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", place, *self.more]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env={**os.environ, **environment})
         # A judge that fails leaves none behind.

@@ -102,6 +102,18 @@ impl Error {
     }
 }
 
+/// An error of what is shared keeps its kind, message, hint and causes.
+impl From<yeoul_base::Error> for Error {
+    fn from(error: yeoul_base::Error) -> Self {
+        let own = Self::new(error.kind(), error.to_string());
+        let own = match error.hint() {
+            Some(hint) => own.with_hint(hint),
+            None => own,
+        };
+        own.with_source(error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -72,7 +72,7 @@ const DECISIONS: [&str; 53] = [
 const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
 
 /// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
-const SHARED: [&str; 5] = ["base", "disk", "journal", "memory", "net"];
+const SHARED: [&str; 6] = ["base", "disk", "journal", "memory", "net", "stores"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
 const ONCE: [(&str, &[&str]); 6] = [
@@ -103,7 +103,7 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 13] = [
+const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("base", &[]),
     ("dfs", &["base", "disk", "erasure", "journal", "memory", "net", "settings"]),
     ("disk", &["base"]),
@@ -114,8 +114,9 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("settings", &["base"]),
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
-    ("sql", &["base", "disk", "memory"]),
-    ("stream", &["base", "disk", "memory", "net", "simulation"]),
+    ("sql", &["base", "disk", "memory", "stores"]),
+    ("stores", &["base"]),
+    ("stream", &["base", "disk", "memory", "net", "simulation", "stores"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 

@@ -5,13 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreRegistry;
-use hdfs_native_object_store::HdfsObjectStoreBuilder;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::http::HttpBuilder;
+use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
-use object_store::{ClientOptions, ObjectStore};
 use url::Url;
-use yeoul_base::ErrorKind;
 
 use crate::Error;
 
@@ -19,9 +15,6 @@ use crate::Error;
 const STORES_MAX: usize = 256;
 
 /// Opens the store of an address when a query first names it.
-///
-/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`), not from the files of the AWS
-/// tools; `hdfs://` takes Hadoop's configuration from `HADOOP_CONF_DIR`.
 #[derive(Debug)]
 pub(crate) struct Stores {
     local: Arc<LocalFileSystem>,
@@ -62,56 +55,10 @@ impl Stores {
             footers: Footers { cache: footers, store: OnceLock::new() },
         }
     }
-
-    fn open(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
-        let authority = &url[url::Position::BeforeScheme..url::Position::BeforePath];
-        let failed = |source: object_store::Error| {
-            Error::new(ErrorKind::Unavailable, format!("cannot open {authority}: {source}"))
-                .with_source(source)
-        };
-        Ok(match url.scheme() {
-            "s3" | "s3a" => {
-                let bucket = url.host_str().unwrap_or_default();
-                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-                if let Some(endpoint) = builder.get_config_value(&AmazonS3ConfigKey::Endpoint) {
-                    builder = builder.with_allow_http(is_plain_http(&endpoint)?);
-                }
-                Arc::new(builder.build().map_err(failed)?)
-            }
-            "http" | "https" => {
-                let options = ClientOptions::new().with_allow_http(true);
-                Arc::new(
-                    HttpBuilder::new()
-                        .with_url(authority)
-                        .with_client_options(options)
-                        .build()
-                        .map_err(failed)?,
-                )
-            }
-            "hdfs" | "viewfs" => {
-                Arc::new(HdfsObjectStoreBuilder::new().with_url(authority).build().map_err(failed)?)
-            }
-            other => {
-                return Err(Error::new(ErrorKind::Invalid, format!("no store speaks '{other}://'"))
-                    .with_hint("addresses begin with s3://, http://, https:// or hdfs://; a local path has no scheme"));
-            }
-        })
-    }
-}
-
-/// Whether to talk to an endpoint without TLS: `http://` is taken at its word.
-fn is_plain_http(endpoint: &str) -> Result<bool, Error> {
-    let scheme = Url::parse(endpoint).ok().filter(Url::has_host).map(|url| url.scheme().to_owned());
-    match scheme.as_deref() {
-        Some("http") => Ok(true),
-        Some("https") => Ok(false),
-        _ => Err(Error::new(ErrorKind::Invalid, format!("the S3 endpoint '{endpoint}' is no address"))
-            .with_hint("AWS_ENDPOINT_URL is such as http://127.0.0.1:9000 or https://s3.example.com")),
-    }
 }
 
 fn key(url: &Url) -> String {
-    url[url::Position::BeforeScheme..url::Position::BeforePath].to_owned()
+    yeoul_stores::authority(url).to_owned()
 }
 
 impl ObjectStoreRegistry for Stores {
@@ -128,7 +75,7 @@ impl ObjectStoreRegistry for Stores {
         if let Some(store) = opened.get(&key(url)) {
             return Ok(Arc::clone(store));
         }
-        let store = Self::open(url).map_err(DataFusionError::from)?;
+        let store = yeoul_stores::open(url).map_err(|error| DataFusionError::from(Error::from(error)))?;
         if opened.len() >= STORES_MAX {
             opened.clear();
         }
@@ -139,8 +86,10 @@ impl ObjectStoreRegistry for Stores {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use datafusion::execution::cache::default_cache::DefaultCache;
+    use yeoul_base::ErrorKind;
+
+    use super::*;
 
     fn footers() -> Arc<FileMetadataCache> {
         Arc::new(DefaultCache::new(1 << 20))
@@ -166,16 +115,6 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &get("http://localhost:1/b").unwrap()));
         assert!(!Arc::ptr_eq(&first, &get("http://localhost:2/a").unwrap()));
         get("file:///tmp").unwrap();
-    }
-
-    #[test]
-    fn an_endpoint_says_whether_it_is_spoken_to_in_the_clear() {
-        let plain = |endpoint: &str| is_plain_http(endpoint).map_err(|error| error.kind());
-        assert_eq!(plain("http://127.0.0.1:9000"), Ok(true));
-        assert_eq!(plain("https://s3.example.com"), Ok(false));
-        for endpoint in ["127.0.0.1:9000", "localhost:9000", "minio", "ftp://x", ""] {
-            assert_eq!(plain(endpoint), Err(ErrorKind::Invalid), "{endpoint}");
-        }
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! What a query has done, on disk: where its sources are, its watermark, its state.
+//! What a query has done, durably: where its sources are, its watermark, its state.
 //!
 //! - [`wire`]: manifests, and Spark's logs beside them
 //! - [`Coordinator`]: when a checkpoint begins and when it is complete; it decides and does no I/O
 //! - [`base`]: from which checkpoint a query goes on whose output is delivered exactly once
 //! - [`Resumption`]: whether it goes on in the same process once its transaction is lost
-//! - [`CheckpointStore`]: manifests in a folder, each created only if it is absent; [`CommitMarker`]: the place where a
-//!   checkpoint becomes true
+//! - [`storage`]: a folder or a prefix of an object store
+//! - [`CheckpointStore`]: manifests in such a place, each created only if it is absent; [`CommitMarker`]: where a checkpoint becomes
+//!   true
 //! - [`CheckpointReader`]: the checkpoint of a query that others have, to look at; [`CheckpointSummary`]: it in short
 
 mod coordinator;
 mod output;
 mod reader;
 mod resumption;
+pub mod storage;
 mod store;
 mod stored_table;
 mod summary;

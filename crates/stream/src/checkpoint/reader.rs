@@ -1,19 +1,15 @@
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use yeoul_disk::{Disk, read_file};
-
-use super::store::state_content;
+use super::storage::Storage;
+use super::store::{MANIFESTS_FOLDER, METADATA_PATH, manifest_path, present, state_content};
 use super::stored_table::StoredTable;
 use super::wire::{Manifest, ManifestError, SparkMetadata};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt};
 
-/// Folder of the manifests.
-const MANIFESTS_FOLDER: &str = "yeoul/manifests";
 /// Times that a checkpoint which goes on while it is read is read again.
 const READS_MAX: usize = 20;
 /// Wait before that.
@@ -21,8 +17,7 @@ const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The checkpoint of one query, to look at: nothing is written, and a process that runs the query goes on undisturbed.
 pub struct CheckpointReader {
-    disk: Arc<dyn Disk>,
-    folder: PathBuf,
+    storage: Arc<dyn Storage>,
 }
 
 /// A checkpoint with the tables of its state.
@@ -30,8 +25,8 @@ pub struct CheckpointReader {
 pub struct StoredCheckpoint {
     /// Manifest.
     pub manifest: Manifest,
-    /// The manifest's file.
-    pub path: PathBuf,
+    /// The manifest's file, with the place that it is in.
+    pub path: String,
     /// Epochs whose manifests are there, damaged or not, in ascending order.
     pub kept: Vec<BatchId>,
     /// Files that cannot be used, with the reasons.
@@ -48,24 +43,21 @@ enum Unread {
 }
 
 impl CheckpointReader {
-    /// Readers of the queries in a folder: of the one whose checkpoint it is, or of those that have a folder in it.
+    /// Readers of the queries in a place: of the one whose checkpoint it is, or of those that have a folder in it.
     ///
     /// # Errors
-    /// `NotFound` if there is none; as the file system reports.
-    pub fn find(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Vec<Self>> {
-        let has_manifests = |folder: &Path| disk.list(&folder.join(MANIFESTS_FOLDER)).is_ok();
-        let reader = |folder: PathBuf| Self { disk: Arc::clone(disk), folder };
-        if has_manifests(folder) {
-            return Ok(vec![reader(folder.to_owned())]);
+    /// `NotFound` if there is none; as the place reports.
+    pub fn find(place: &Arc<dyn Storage>) -> Result<Vec<Self>> {
+        if !place.list(MANIFESTS_FOLDER)?.is_empty() {
+            return Ok(vec![Self { storage: Arc::clone(place) }]);
         }
-        let unreadable = |error: std::io::Error| {
-            Error::new(ErrorKind::of_io(&error), format!("cannot read '{}'", folder.display()))
-                .with_source(error)
-        };
-        let inner = disk.list(folder).map_err(unreadable)?;
-        let found: Vec<Self> = inner.into_iter().filter(|inner| has_manifests(inner)).map(reader).collect();
+        // A file among the folders cannot be listed.
+        let has_manifests =
+            |inner: &Arc<dyn Storage>| inner.list(MANIFESTS_FOLDER).is_ok_and(|names| !names.is_empty());
+        let inner = place.folders()?.into_iter().map(|name| place.child(&name));
+        let found: Vec<Self> = inner.filter(has_manifests).map(|storage| Self { storage }).collect();
         if found.is_empty() {
-            let text = format!("there is no checkpoint in '{}'", folder.display());
+            let text = format!("there is no checkpoint in '{}'", place.display(""));
             return Err(Error::new(ErrorKind::NotFound, text).with_hint(
                 "name the directory that was given with --checkpoint, or a query's folder in it",
             ));
@@ -75,9 +67,7 @@ impl CheckpointReader {
 
     /// Name of the query: its folder's.
     pub fn query(&self) -> String {
-        // A folder may be named as `.`.
-        let whole = std::path::absolute(&self.folder).unwrap_or_else(|_| self.folder.clone());
-        whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        self.storage.name()
     }
 
     /// Reads the last checkpoint that can be used, or that of an epoch.
@@ -96,7 +86,8 @@ impl CheckpointReader {
         self.read_once(epoch, true).map_err(|unread| match unread {
             Unread::Failed(error) => error,
             Unread::Overtaken => {
-                let text = format!("checkpoints in '{}' go faster than they are read", self.folder.display());
+                let place = self.storage.display("");
+                let text = format!("checkpoints in '{place}' go faster than they are read");
                 Error::new(ErrorKind::Unavailable, text)
             }
         })
@@ -110,7 +101,7 @@ impl CheckpointReader {
         let mut damaged: Vec<String> = self.metadata_damage().into_iter().collect();
         let candidates = kept.iter().rev().copied().filter(|batch| epoch.is_none_or(|epoch| epoch == *batch));
         for batch in candidates {
-            let path = self.manifest(batch);
+            let path = self.storage.display(&manifest_path(batch));
             match self.read_manifest(batch) {
                 Ok((manifest, tables)) => {
                     return Ok(StoredCheckpoint { manifest, path, kept, damaged, tables });
@@ -123,23 +114,27 @@ impl CheckpointReader {
                     if !is_last && (has_moved || is_on_its_way) {
                         return Err(Unread::Overtaken);
                     }
-                    damaged.push(format!("checkpoint '{}' cannot be used: {error}", path.display()));
+                    // It may be whole.
+                    if error.kind() == ErrorKind::Unavailable {
+                        return Err(Unread::Failed(error));
+                    }
+                    damaged.push(format!("checkpoint '{path}' cannot be used: {error}"));
                 }
             }
         }
-        let text = format!("no checkpoint in '{}' can be used", self.folder.display());
+        let text = format!("no checkpoint in '{}' can be used", self.storage.display(""));
         Err(Unread::Failed(corrupt(format!("{text}: {}", damaged.join("; ")))))
     }
 
     fn read_manifest(&self, batch: BatchId) -> Result<(Manifest, Vec<StoredTable>)> {
-        let bytes = read_file(&*self.disk, &self.manifest(batch))?;
+        let bytes = present(&*self.storage, &manifest_path(batch))?;
         let manifest = Manifest::decode(&bytes).map_err(|error| corrupt(error.to_string()))?;
         if manifest.batch != batch {
             return Err(corrupt(format!("it is that of epoch {}", manifest.batch)));
         }
         let mut tables: Vec<StoredTable> = Vec::new();
         for file in &manifest.state_files {
-            let content = state_content(&*self.disk, &self.folder, file)?;
+            let content = state_content(&*self.storage, file)?;
             let place = match tables.iter().position(|table| table.name() == file.table) {
                 Some(place) => place,
                 None => {
@@ -155,31 +150,26 @@ impl CheckpointReader {
 
     /// Epochs whose manifests are there, in ascending order.
     fn kept(&self) -> Result<Vec<BatchId>> {
-        let paths = self.disk.list(&self.folder.join(MANIFESTS_FOLDER))?;
-        let mut kept: Vec<BatchId> =
-            paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).map(BatchId).collect();
+        let names = self.storage.list(MANIFESTS_FOLDER)?;
+        let mut kept: Vec<BatchId> = names.iter().filter_map(|name| name.parse().ok()).map(BatchId).collect();
         kept.sort_unstable();
         Ok(kept)
     }
 
-    fn manifest(&self, batch: BatchId) -> PathBuf {
-        self.folder.join(MANIFESTS_FOLDER).join(format!("{:020}", batch.0))
-    }
-
     /// Fault of the file that has the query's id.
     fn metadata_damage(&self) -> Option<String> {
-        let path = self.folder.join("metadata");
-        match read_file(&*self.disk, &path) {
+        let name = self.storage.display(METADATA_PATH);
+        match present(&*self.storage, METADATA_PATH) {
             Ok(bytes) => match serde_json::from_slice::<SparkMetadata>(&bytes) {
                 Ok(_) => None,
-                Err(error) => Some(format!("'{}' is not a query's metadata: {error}", path.display())),
+                Err(error) => Some(format!("'{name}' is not a query's metadata: {error}")),
             },
-            Err(error) => Some(format!("'{}' cannot be read: {error}", path.display())),
+            Err(error) => Some(format!("'{name}' cannot be read: {error}")),
         }
     }
 
     fn no_such_epoch(&self, epoch: BatchId, kept: &[BatchId]) -> Error {
-        let text = format!("'{}' has no checkpoint of epoch {epoch}", self.folder.display());
+        let text = format!("'{}' has no checkpoint of epoch {epoch}", self.storage.display(""));
         let error = Error::new(ErrorKind::NotFound, text);
         match (kept.first(), kept.last()) {
             (Some(first), Some(last)) => error.with_hint(format!("epochs {first} to {last} are kept")),
@@ -195,7 +185,7 @@ fn of(file: &super::wire::StateFile, error: &Error) -> Error {
 
 impl fmt::Debug for CheckpointReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckpointReader").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("CheckpointReader").field("storage", &self.storage).finish_non_exhaustive()
     }
 }
 

@@ -1,10 +1,8 @@
 use std::fmt;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use yeoul_disk::{Disk, Open, Sequential, create_file, make_folders, read_file, replace_file};
-
+use super::storage::Storage;
 use super::wire::{
     Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
 };
@@ -13,10 +11,17 @@ use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 use crate::state::{Layout, Version};
 
+/// Folder of the manifests.
+pub(super) const MANIFESTS_FOLDER: &str = "yeoul/manifests";
 /// Folder of the files of state.
 const STATE_FOLDER: &str = "yeoul/state";
 /// Folder of the manifests of transactions that may be committed, and whose markers are not set yet.
 const PREPARED_FOLDER: &str = "yeoul/prepared";
+/// Folders of Spark's logs.
+const OFFSETS_FOLDER: &str = "offsets";
+const COMMITS_FOLDER: &str = "commits";
+/// File of the query's id.
+pub(super) const METADATA_PATH: &str = "metadata";
 /// How often a claim that another process was faster with is tried again.
 const CLAIMS_MAX: usize = 100;
 
@@ -38,7 +43,7 @@ pub enum Marked {
     Taken,
 }
 
-/// Checkpoints of one query in a folder of a local disk:
+/// Checkpoints of one query in a folder of a disk, or under a prefix of an object store:
 ///
 /// | file | content |
 /// | --- | --- |
@@ -51,8 +56,7 @@ pub enum Marked {
 /// A process that takes a query over claims the next epoch with a manifest of its own, whose generation is one greater. The
 /// process before it finds its next epoch taken, and stops.
 pub struct CheckpointStore {
-    disk: Arc<dyn Disk>,
-    folder: PathBuf,
+    storage: Arc<dyn Storage>,
     retained: u64,
 }
 
@@ -93,15 +97,19 @@ pub struct Recovered {
 }
 
 impl CheckpointStore {
-    /// Opens the folder of a query, which is made if need be, and keeps so many checkpoints.
+    /// Opens the place of a query, which is made if need be, and keeps so many checkpoints.
     ///
     /// # Errors
-    /// As the file system reports.
-    pub fn open(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> Result<Self> {
-        for name in ["yeoul/manifests", STATE_FOLDER, PREPARED_FOLDER, "offsets", "commits"] {
-            make_folders(&*disk, &folder.join(name))?;
-        }
-        Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
+    /// As [`Storage::prepare`].
+    pub fn open(storage: Arc<dyn Storage>, retained: usize) -> Result<Self> {
+        storage.prepare(&[
+            MANIFESTS_FOLDER,
+            STATE_FOLDER,
+            PREPARED_FOLDER,
+            OFFSETS_FOLDER,
+            COMMITS_FOLDER,
+        ])?;
+        Ok(Self { storage, retained: retained as u64 })
     }
 
     /// Checks that a query can go on from here, without taking it over: its shape is that of the newest manifest that can be read.
@@ -125,9 +133,10 @@ impl CheckpointStore {
     /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
     ///
     /// # Errors
-    /// `Invalid` if the checkpoint is of another query; `Corrupt` if no manifest can be used; as the file system reports.
+    /// `Invalid` if the checkpoint is of another query; `Corrupt` if no manifest can be used; as the place reports.
     pub fn claim(&mut self, claim: Claim<'_>) -> Result<Recovered> {
         let query_id = self.query_id()?;
+        let run_id = Some(new_id());
         let mut initial_offsets = Some(claim.initial_offsets);
         let mut offsets = None;
         for _ in 0..CLAIMS_MAX {
@@ -147,10 +156,11 @@ impl CheckpointStore {
                     check_same(&last, &query_id, &claim.sources, claim.state_identity.as_deref())?;
                     self.write_spark_logs(&last)?;
                     let generation = last.generation.max(newest_generation) + 1;
-                    Manifest { generation, batch, timestamp_ms: claim.now_ms, output, ..last }
+                    let run_id = run_id.clone();
+                    Manifest { generation, run_id, batch, timestamp_ms: claim.now_ms, output, ..last }
                 }
                 None if newest.is_some() => {
-                    let text = format!("no checkpoint in '{}' can be used", self.folder.display());
+                    let text = format!("no checkpoint in '{}' can be used", self.storage.display(""));
                     return Err(corrupt(format!("{text}: {}", warnings.join("; "))));
                 }
                 None => {
@@ -163,6 +173,7 @@ impl CheckpointStore {
                     Manifest {
                         query_id: query_id.clone(),
                         generation: 1,
+                        run_id: run_id.clone(),
                         batch,
                         timestamp_ms: claim.now_ms,
                         watermark_ms: 0,
@@ -178,8 +189,8 @@ impl CheckpointStore {
                 return Ok(Recovered { manifest, is_new, state, warnings });
             }
         }
-        let text =
-            format!("{CLAIMS_MAX} times another process was faster to take '{}' over", self.folder.display());
+        let place = self.storage.display("");
+        let text = format!("{CLAIMS_MAX} times another process was faster to take '{place}' over");
         Err(Error::new(ErrorKind::Conflict, text).with_hint("run one process for a checkpoint"))
     }
 
@@ -200,21 +211,21 @@ impl CheckpointStore {
             Base::LastCheckpoint => return Ok(last),
             Base::Prepared(marker) => marker,
         };
-        let path = self.prepared(marker);
+        let path = prepared(marker);
         let lost = |error: Error| {
             let text = format!(
                 "the output of epoch {} is committed, and its checkpoint '{}' cannot be used",
                 marker.batch,
-                path.display()
+                self.storage.display(&path)
             );
             corrupt(text).with_hint("to go on from an earlier one would give output again").with_source(error)
         };
-        let bytes = read_file(&*self.disk, &path).map_err(|error| lost(error.into()))?;
+        let bytes = present(&*self.storage, &path).map_err(lost)?;
         let manifest = Manifest::decode(&bytes).map_err(|error| lost(corrupt(error.to_string())))?;
         let state = self.state_of(&manifest).map_err(lost)?;
         if newest.is_some_and(|newest| newest >= marker.batch) {
-            warnings
-                .push(format!("checkpoint '{}' is used: later ones do not cover its output", path.display()));
+            let name = self.storage.display(&path);
+            warnings.push(format!("checkpoint '{name}' is used: later ones do not cover its output"));
         }
         Ok(Some((manifest, state)))
     }
@@ -222,77 +233,69 @@ impl CheckpointStore {
     /// Stores the manifest of an epoch whose transaction is to be committed next.
     ///
     /// # Errors
-    /// As the file system reports.
+    /// As the place reports.
     pub fn prepare(&self, manifest: &Manifest) -> Result<()> {
         let marker = OutputMarker { batch: manifest.batch, generation: manifest.generation };
-        self.replace(&self.prepared(marker), &manifest.encode())
-    }
-
-    fn prepared(&self, marker: OutputMarker) -> PathBuf {
-        self.folder.join(PREPARED_FOLDER).join(format!("{:020}-{}", marker.batch.0, marker.generation))
+        self.storage.replace(&prepared(marker), &manifest.encode())
     }
 
     /// Removes prepared manifests before that of the last committed transaction.
     fn prune_prepared(&self, manifest: &Manifest) -> Result<()> {
         let Some(last) = manifest.output.as_ref().and_then(|output| output.last) else { return Ok(()) };
-        let last = self.prepared(last);
-        for path in self.disk.list(&self.folder.join(PREPARED_FOLDER))? {
-            if path.file_name() < last.file_name() {
-                self.disk.remove_file(&path)?;
-            }
-        }
-        Ok(())
+        let last = prepared_name(last);
+        self.remove_if(PREPARED_FOLDER, |name| name < last.as_str())
+    }
+
+    /// Removes files of a folder by their names. What an ended process was about to put in a file's place goes with the file: its
+    /// name begins with the file's, or with a dot before it.
+    fn remove_if(&self, folder: &str, is_old: impl Fn(&str) -> bool) -> Result<()> {
+        let mut names = self.storage.list(folder)?;
+        names.retain(|name| is_old(name.trim_start_matches('.')));
+        self.storage.remove(folder, &names)
     }
 
     /// The query's id: that of the file `metadata`, which is made for a new query.
     ///
     /// # Errors
-    /// `Corrupt` if the file cannot be read; as the file system reports.
+    /// `Corrupt` if the file cannot be read; as the place reports.
     pub fn query_id(&self) -> Result<String> {
         if let Some(id) = self.known_id()? {
             return Ok(id);
         }
-        let path = self.metadata();
-        if self.numbers("yeoul/manifests")?.is_empty() && self.numbers("offsets")?.is_empty() {
+        if self.numbers(MANIFESTS_FOLDER)?.is_empty() && self.numbers(OFFSETS_FOLDER)?.is_empty() {
             let bytes = serde_json::to_vec(&SparkMetadata { id: new_id() }).map_err(io::Error::other)?;
-            create_file(&*self.disk, &path, &beside(&path), |file| file.write_all(&bytes))?;
+            self.storage.create(METADATA_PATH, &bytes)?;
         }
         // Of processes that begin a query at the same time one gives it its id.
         self.known_id()?.ok_or_else(|| {
             // As Spark since 4.2: a new id would give everything out again.
-            corrupt(format!("'{}' is missing, and the checkpoint is not empty", path.display()))
+            let name = self.storage.display(METADATA_PATH);
+            corrupt(format!("'{name}' is missing, and the checkpoint is not empty"))
                 .with_hint("restore it, or name an empty directory with --checkpoint to begin anew")
         })
     }
 
     /// The id in the file `metadata`, if it is there.
     fn known_id(&self) -> Result<Option<String>> {
-        let path = self.metadata();
-        let bytes = match read_file(&*self.disk, &path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
-        };
+        let Some(bytes) = self.storage.read(METADATA_PATH)? else { return Ok(None) };
         let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
-            corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
+            let name = self.storage.display(METADATA_PATH);
+            corrupt(format!("'{name}' is not a query's metadata")).with_source(error)
         })?;
         Ok(Some(read.id))
-    }
-
-    fn metadata(&self) -> PathBuf {
-        self.folder.join("metadata")
     }
 
     /// The generation of the newest manifest that can be read: of the process that has the query.
     ///
     /// # Errors
-    /// As the file system reports.
+    /// As the place reports.
     pub fn newest_generation(&self) -> Result<Option<u64>> {
         Ok(self.newest_readable()?.map(|newest| newest.generation))
     }
 
     fn newest_readable(&self) -> Result<Option<Manifest>> {
-        for number in self.numbers("yeoul/manifests")?.into_iter().rev() {
-            let bytes = read_file(&*self.disk, &self.manifest(BatchId(number)))?;
+        for number in self.numbers(MANIFESTS_FOLDER)?.into_iter().rev() {
+            let bytes = present(&*self.storage, &manifest_path(BatchId(number)))?;
             if let Ok(manifest) = Manifest::decode(&bytes) {
                 return Ok(Some(manifest));
             }
@@ -303,26 +306,23 @@ impl CheckpointStore {
     /// The newest manifest that can be used with its files of state, the newest number that is in use, and why others cannot be
     /// used.
     fn newest(&self) -> Result<(Option<Usable>, Option<BatchId>, Vec<String>)> {
-        let numbers = self.numbers("yeoul/manifests")?;
+        let numbers = self.numbers(MANIFESTS_FOLDER)?;
         let newest = numbers.last().copied().map(BatchId);
         let mut warnings = Vec::new();
         for number in numbers.iter().rev() {
-            let path = self.manifest(BatchId(*number));
-            match Manifest::decode(&read_file(&*self.disk, &path)?) {
+            let path = manifest_path(BatchId(*number));
+            let name = self.storage.display(&path);
+            match Manifest::decode(&present(&*self.storage, &path)?) {
                 Ok(manifest) if manifest.batch == BatchId(*number) => match self.state_of(&manifest) {
                     Ok(state) => return Ok((Some((manifest, state)), newest, warnings)),
-                    Err(error) => {
-                        warnings.push(format!("checkpoint '{}' is not used: {error}", path.display()));
-                    }
+                    // It may be whole: what cannot be reached is no reason to go on from an earlier one.
+                    Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
+                    Err(error) => warnings.push(format!("checkpoint '{name}' is not used: {error}")),
                 },
                 Ok(manifest) => {
-                    warnings.push(format!(
-                        "checkpoint '{}' is that of epoch {}",
-                        path.display(),
-                        manifest.batch
-                    ));
+                    warnings.push(format!("checkpoint '{name}' is that of epoch {}", manifest.batch));
                 }
-                Err(error) => warnings.push(format!("checkpoint '{}' is not used: {error}", path.display())),
+                Err(error) => warnings.push(format!("checkpoint '{name}' is not used: {error}")),
             }
         }
         Ok((None, newest, warnings))
@@ -330,14 +330,14 @@ impl CheckpointStore {
 
     /// Contents of the files of state of a manifest.
     fn state_of(&self, manifest: &Manifest) -> Result<Vec<Vec<u8>>> {
-        let read = |file: &StateFile| state_content(&*self.disk, &self.folder, file);
+        let read = |file: &StateFile| state_content(&*self.storage, file);
         manifest.state_files.iter().map(read).collect()
     }
 
     /// Writes a version of the state as the file of an epoch, which a manifest may name then.
     ///
     /// # Errors
-    /// As the file system reports; `Invalid` for a value that cannot be written.
+    /// As the place reports; `Invalid` for a value that cannot be written.
     pub fn store(
         &self,
         batch: BatchId,
@@ -347,107 +347,107 @@ impl CheckpointStore {
     ) -> Result<StateFile> {
         let table = layout.name.clone();
         let name = format!("{:020}-{generation}-{table}", batch.0);
-        let (kind, path) = (version.kind, self.folder.join(STATE_FOLDER).join(&name));
-        let file = self.disk.open(&path, Open::CreateNew).map_err(yeoul_disk::Failure::at(&path))?;
-        let mut out = Checksummed {
-            out: BufWriter::with_capacity(1 << 20, Sequential::new(file)),
-            bytes: 0,
-            crc32c: 0,
-        };
+        let (kind, path) = (version.kind, format!("{STATE_FOLDER}/{name}"));
+        let mut out = Checksummed { out: self.storage.begin(&path)?, bytes: 0, crc32c: 0 };
         write_state_file(layout, version, &mut out)?;
         let Checksummed { out, bytes, crc32c } = out;
-        let file = out.into_inner().map_err(|error| yeoul_disk::Failure::at(&path)(error.into_error()))?;
-        file.into_inner().sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
-        yeoul_disk::sync_folder_of(&*self.disk, &path)?;
+        out.finish()?;
         Ok(StateFile { table, name, kind, bytes, crc32c })
-    }
-
-    fn manifest(&self, batch: BatchId) -> PathBuf {
-        // With leading zeros, so that they are listed in their order.
-        self.folder.join("yeoul/manifests").join(format!("{:020}", batch.0))
     }
 
     /// Numbers of a folder's files, in ascending order.
     fn numbers(&self, folder: &str) -> Result<Vec<u64>> {
-        let paths = self.disk.list(&self.folder.join(folder))?;
-        let mut numbers: Vec<u64> =
-            paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
+        let names = self.storage.list(folder)?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        replace_file(&*self.disk, path, &beside(path), |file| file.write_all(bytes))?;
-        Ok(())
     }
 
     /// Writes what Spark would have written of an epoch, if it is not there. We never read it.
     fn write_spark_logs(&self, manifest: &Manifest) -> Result<()> {
         let offsets: Vec<_> = manifest.sources.iter().map(|source| &source.offset).collect();
         let number = manifest.batch.to_string();
-        let commit = self.folder.join("commits").join(&number);
-        if read_file(&*self.disk, &commit).is_ok() {
+        let commit = format!("{COMMITS_FOLDER}/{number}");
+        if self.storage.read(&commit)?.is_some() {
             return Ok(());
         }
         let offset = offset_entry(manifest.late_watermark_ms, manifest.timestamp_ms, &offsets);
-        self.replace(&self.folder.join("offsets").join(&number), offset.as_bytes())?;
-        self.replace(&commit, commit_entry(manifest.watermark_ms).as_bytes())
+        self.storage.replace(&format!("{OFFSETS_FOLDER}/{number}"), offset.as_bytes())?;
+        self.storage.replace(&commit, commit_entry(manifest.watermark_ms).as_bytes())
     }
 
     /// Removes files of state that neither a retained checkpoint nor a prepared one names: they are older than the first of all.
     fn prune_state(&self) -> Result<()> {
-        let Some(oldest) = self.numbers("yeoul/manifests")?.first().copied().map(BatchId) else {
+        let Some(oldest) = self.numbers(MANIFESTS_FOLDER)?.first().copied().map(BatchId) else {
             return Ok(());
         };
-        let mut firsts = Vec::new();
-        let mut prepared = self.disk.list(&self.folder.join(PREPARED_FOLDER))?;
+        let mut prepared = self.storage.list(PREPARED_FOLDER)?;
         // What was not put in its place is not prepared.
-        prepared.retain(|path| path.extension().is_none());
-        for path in [self.manifest(oldest)].into_iter().chain(prepared) {
+        prepared.retain(|name| !name.contains('.'));
+        let prepared = prepared.iter().map(|name| format!("{PREPARED_FOLDER}/{name}"));
+        let mut firsts = Vec::new();
+        for path in [manifest_path(oldest)].into_iter().chain(prepared) {
             // One that cannot be read may name any.
-            let Ok(manifest) = Manifest::decode(&read_file(&*self.disk, &path)?) else { return Ok(()) };
+            let Ok(manifest) = Manifest::decode(&present(&*self.storage, &path)?) else { return Ok(()) };
             firsts.extend(manifest.state_files.into_iter().map(|file| file.name).min());
         }
         let Some(first) = firsts.into_iter().min() else { return Ok(()) };
-        for path in self.disk.list(&self.folder.join(STATE_FOLDER))? {
-            // Names are as long as each other up to the epoch's number, so their order is that of the epochs.
-            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < *first) {
-                self.disk.remove_file(&path)?;
-            }
-        }
-        Ok(())
+        // Names are as long as each other up to the epoch's number, so their order is that of the epochs.
+        self.remove_if(STATE_FOLDER, |name| name < first.as_str())
     }
 
     /// Removes what lies more than the retained checkpoints back.
     fn prune(&self, batch: BatchId) -> Result<()> {
-        for folder in ["yeoul/manifests", "offsets", "commits"] {
-            for path in self.disk.list(&self.folder.join(folder))? {
-                // What a process that died was about to put in a file's place goes with the file.
-                let number =
-                    path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse::<u64>().ok());
-                if number.is_none_or(|number| number.saturating_add(self.retained) > batch.0) {
-                    continue;
-                }
-                match self.disk.remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-                    _ => {}
-                }
-            }
+        for folder in [MANIFESTS_FOLDER, OFFSETS_FOLDER, COMMITS_FOLDER] {
+            self.remove_if(folder, |name| {
+                let number = name.split('.').next().and_then(|number| number.parse::<u64>().ok());
+                number.is_some_and(|number| number.saturating_add(self.retained) <= batch.0)
+            })?;
         }
         self.prune_state()
     }
 }
 
-/// Content of a file of state of the checkpoint in a folder.
+/// Path of an epoch's manifest.
+pub(super) fn manifest_path(batch: BatchId) -> String {
+    // With leading zeros, so that they are listed in their order.
+    format!("{MANIFESTS_FOLDER}/{:020}", batch.0)
+}
+
+fn prepared_name(marker: OutputMarker) -> String {
+    format!("{:020}-{}", marker.batch.0, marker.generation)
+}
+
+/// Path of a prepared manifest.
+fn prepared(marker: OutputMarker) -> String {
+    format!("{PREPARED_FOLDER}/{}", prepared_name(marker))
+}
+
+/// Content of a file that has to be there.
 ///
 /// # Errors
-/// `Corrupt`, with its path, if it is not what was written.
-pub(super) fn state_content(disk: &dyn Disk, folder: &Path, file: &StateFile) -> Result<Vec<u8>> {
-    let path = folder.join(STATE_FOLDER).join(&file.name);
-    let bytes = read_file(disk, &path)
-        .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
+/// `NotFound`, with its name, if it is not.
+pub(super) fn present(storage: &dyn Storage, path: &str) -> Result<Vec<u8>> {
+    storage
+        .read(path)?
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("'{}' is not there", storage.display(path))))
+}
+
+/// Content of a file of state of a checkpoint.
+///
+/// # Errors
+/// `Corrupt`, with its name, if it is not what was written.
+pub(super) fn state_content(storage: &dyn Storage, file: &StateFile) -> Result<Vec<u8>> {
+    let path = format!("{STATE_FOLDER}/{}", file.name);
+    let bytes = present(storage, &path).map_err(|error| {
+        let text = format!("cannot read '{}': {error}", storage.display(&path));
+        // What cannot be reached is not damaged.
+        let kind = if error.kind() == ErrorKind::NotFound { ErrorKind::Corrupt } else { error.kind() };
+        Error::new(kind, text).with_source(error)
+    })?;
     if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
-        return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
+        let name = storage.display(&path);
+        return Err(corrupt(format!("the content of '{name}' is not what was written")));
     }
     Ok(bytes)
 }
@@ -477,33 +477,26 @@ impl<W: Write> Write for Checksummed<W> {
 
 impl CommitMarker for CheckpointStore {
     fn mark(&mut self, manifest: &Manifest) -> Result<Marked> {
-        let path = self.manifest(manifest.batch);
-        let file = match self.disk.open(&path, Open::CreateNew) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Marked::Taken),
-            Err(error) => return Err(yeoul_disk::Failure::at(&path)(error).into()),
-        };
-        file.write_all_at(&manifest.encode(), 0).map_err(yeoul_disk::Failure::at(&path))?;
-        file.sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
-        yeoul_disk::sync_folder_of(&*self.disk, &path)?;
+        if !self.storage.create(&manifest_path(manifest.batch), &manifest.encode())? {
+            return Ok(Marked::Taken);
+        }
+        // A process that stood still for longer than checkpoints are kept finds its number free again: those after it are another's.
+        if self.numbers(MANIFESTS_FOLDER)?.last().is_some_and(|last| *last > manifest.batch.0) {
+            return Ok(Marked::Taken);
+        }
         self.write_spark_logs(manifest)?;
-        self.prune_prepared(manifest)?;
-        self.prune(manifest.batch)?;
+        if manifest.batch.0.is_multiple_of(self.storage.prune_interval()) {
+            self.prune_prepared(manifest)?;
+            self.prune(manifest.batch)?;
+        }
         Ok(Marked::Set)
     }
 }
 
 impl fmt::Debug for CheckpointStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckpointStore").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("CheckpointStore").field("storage", &self.storage).finish_non_exhaustive()
     }
-}
-
-/// A name for what is to take the place of a file. A process that takes the query over may write the same file at the same time.
-fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{:016x}.new", fastrand::u64(..)));
-    beside.into()
 }
 
 fn check_same(last: &Manifest, query_id: &str, sources: &[String], state: Option<&str>) -> Result<()> {
@@ -538,4 +531,4 @@ pub fn new_id() -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -70,7 +70,7 @@ impl CheckpointSummary {
             query,
             id: manifest.query_id.clone(),
             epoch: batch,
-            manifest: stored.path.display().to_string(),
+            manifest: stored.path.clone(),
             generation: manifest.generation,
             timestamp_ms: manifest.timestamp_ms,
             watermark_ms: Some(manifest.watermark_ms).filter(|ms| *ms != 0),

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use serde_json::Value;
@@ -17,6 +17,7 @@ use super::rate_schedule::RateSchedule;
 use super::{Decoder, Sink, Source};
 use crate::BatchId;
 use crate::checkpoint::OutputMarker;
+use crate::checkpoint::storage::Storage;
 use crate::error::{Result, invalid};
 use crate::plan::{OptionMap, SinkDefinition, StreamDefinition};
 
@@ -157,14 +158,14 @@ impl StreamConnector {
         }
     }
 
-    /// Opens the source at an offset. Its own log, if it has one, lies in `folder`.
+    /// Opens the source at an offset. Its own log, if it has one, lies in the place `log`.
     ///
     /// # Errors
     /// If it cannot go on from there.
-    pub fn open(&self, offset: &Value, folder: &Path) -> Result<Box<dyn Source>> {
+    pub fn open(&self, offset: &Value, log: Arc<dyn Storage>) -> Result<Box<dyn Source>> {
         Ok(match &self.kind {
             StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset)?),
-            StreamKind::Files(options) => Box::new(FileSource::at(options.clone(), offset, folder)?),
+            StreamKind::Files(options) => Box::new(FileSource::at(options.clone(), offset, log)?),
             StreamKind::Rate(schedule) => Box::new(RateSource::at(*schedule, offset)?),
         })
     }

@@ -152,6 +152,7 @@ impl Outside {
         let manifest = Manifest {
             query_id: String::new(),
             generation: saved.generation,
+            run_id: None,
             batch: BatchId(batch),
             timestamp_ms: self.now_ms,
             watermark_ms: saved.watermarks.0,

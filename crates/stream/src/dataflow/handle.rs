@@ -1,5 +1,4 @@
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -9,6 +8,7 @@ use super::events::{Progress, QueryEvent};
 use super::opened::{Checked, Opened, connectors};
 use super::query_loop::{Ended, QueryLoop, now_ms};
 use crate::checkpoint::Resumption;
+use crate::checkpoint::storage::CheckpointAddress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
 use crate::state::MemoryShare;
@@ -45,8 +45,8 @@ pub fn check(query: &Query) -> Result<()> {
 ///
 /// # Errors
 /// As [`start`], of what can be known before the query is taken over.
-pub fn check_checkpoint(query: &Query, checkpoint: &Path) -> Result<()> {
-    Checked::new(query, checkpoint)?.check_connectors()
+pub fn check_checkpoint(query: &Query, checkpoint: impl Into<CheckpointAddress>) -> Result<()> {
+    Checked::new(query, &checkpoint.into())?.check_connectors()
 }
 
 /// Starts a query on a thread of its own, with its checkpoint in a folder of its name below `checkpoint`; `tell` gets its
@@ -56,7 +56,7 @@ pub fn check_checkpoint(query: &Query, checkpoint: &Path) -> Result<()> {
 /// If the system has no thread. What goes wrong later, [`QueryHandle::wait`] says.
 pub fn start(
     query: Query,
-    checkpoint: &Path,
+    checkpoint: impl Into<CheckpointAddress>,
     memory: MemoryShare,
     tell: impl Fn(&QueryEvent) + Send + Sync + 'static,
 ) -> Result<QueryHandle> {
@@ -65,7 +65,7 @@ pub fn start(
         progress: Mutex::new(VecDeque::new()),
         tell: Box::new(tell),
     });
-    let (name, checkpoint) = (query.name.clone(), checkpoint.to_owned());
+    let (name, checkpoint) = (query.name.clone(), checkpoint.into());
     let run = {
         let shared = Arc::clone(&shared);
         move || {
@@ -79,7 +79,7 @@ pub fn start(
     Ok(QueryHandle { name, shared, thread: Some(thread) })
 }
 
-fn run(query: &Query, checkpoint: &Path, memory: &MemoryShare, shared: &Shared) -> Result<()> {
+fn run(query: &Query, checkpoint: &CheckpointAddress, memory: &MemoryShare, shared: &Shared) -> Result<()> {
     let (mut resumption, mut lost) = (Resumption::default(), None);
     loop {
         let opened = Opened::open(query, checkpoint, memory, &mut resumption, lost.as_ref(), now_ms());

@@ -1,10 +1,9 @@
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use yeoul_disk::RealDisk;
 
 use super::inputs::{Input, Inputs};
+use crate::checkpoint::storage::{CheckpointAddress, Storage};
 use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
@@ -55,7 +54,8 @@ pub(super) struct Checked {
     streams: Vec<StreamConnector>,
     sink: SinkConnector,
     store: CheckpointStore,
-    folder: PathBuf,
+    /// The place of the query's checkpoint.
+    place: Arc<dyn Storage>,
     /// True if another process has the query, or had it.
     is_known: bool,
 }
@@ -65,20 +65,25 @@ impl Checked {
     ///
     /// # Errors
     /// As its parts.
-    pub fn new(query: &Query, checkpoint: &Path) -> Result<Self> {
+    pub fn new(query: &Query, checkpoint: &CheckpointAddress) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
-        let folder = checkpoint.join(&query.name);
+        let place = checkpoint.open()?.child(&query.name);
         let unusable = |error: Error| {
-            Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))
-                .with_source(error)
+            let text = format!("cannot use '{}' for checkpoints", place.display(""));
+            let unusable = Error::new(error.kind(), text);
+            let unusable = match error.hint() {
+                Some(hint) => unusable.with_hint(hint),
+                None => unusable,
+            };
+            unusable.with_source(error)
         };
-        let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
+        let store = CheckpointStore::open(Arc::clone(&place), query.settings.retained_checkpoints);
         let store = store.map_err(unusable)?;
         let sources: Vec<String> = streams.iter().map(StreamConnector::description).collect();
         let transactional_id = sink.transactional_id(&store.query_id()?);
         let state_identity = Operators::state_identity(query);
         let is_known = store.check(&sources, state_identity.as_deref(), transactional_id.as_deref())?;
-        Ok(Self { streams, sink, store, folder, is_known })
+        Ok(Self { streams, sink, store, place, is_known })
     }
 
     /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot.
@@ -102,7 +107,7 @@ impl Opened {
     /// As its parts; `Conflict` if a process has it that did not have it before.
     pub fn open(
         query: &Query,
-        checkpoint: &Path,
+        checkpoint: &CheckpointAddress,
         memory: &MemoryShare,
         resumption: &mut Resumption,
         lost: Option<&Error>,
@@ -112,7 +117,7 @@ impl Opened {
         if lost.is_none() {
             checked.check_connectors()?;
         }
-        let Checked { streams, sink, mut store, folder, .. } = checked;
+        let Checked { streams, sink, mut store, place, .. } = checked;
         // A table that cannot be read disturbs no process that has the query.
         let at_rest: Result<Vec<_>> =
             query.tables.iter().map(|table| TableConnector::new(table)?.read(memory)).collect();
@@ -147,7 +152,7 @@ impl Opened {
         let mut inputs = Vec::new();
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {
             let description = stream.description();
-            let source = stream.open(&position.offset, &folder.join("sources").join(at.to_string()))?;
+            let source = stream.open(&position.offset, place.child("sources").child(&at.to_string()))?;
             let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }

@@ -1,5 +1,6 @@
 //! `yeoul stream run`: queries at work.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use clap::Args;
 use yeoul_base::{ByteSize, Result};
 use yeoul_net::http::serve_pages;
 use yeoul_net::{Listener, Serving, cannot_bind};
+use yeoul_stream::checkpoint::storage::CheckpointAddress;
 use yeoul_stream::dataflow::{QueryHandle, check_checkpoint, start};
 use yeoul_stream::pages::{QueryFigures, StreamPages};
 use yeoul_stream::state::MemoryShare;
@@ -25,15 +27,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Run the queries of a job file
 ///
-/// Each query writes what it has done to a folder of its name in the checkpoint directory, and goes on from there when it is
+/// Each query writes what it has done to a folder of its name in the place of checkpoints, and goes on from there when it is
 /// run again, also after a crash: no row is lost, and rows since the last checkpoint may come again, unless its sink delivers
 /// exactly once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   yeoul stream run orders.sql --checkpoint /var/lib/yeoul/orders
+  yeoul stream run orders.sql --checkpoint s3://bucket/orders
+  yeoul stream run orders.sql --checkpoint hdfs://namenode:8020/checkpoints/orders
   yeoul stream run orders.sql --checkpoint DIR 2> progress.jsonl
   yeoul stream run orders.sql --checkpoint DIR --memory 2GiB --http-port 9464
+
+An address of S3 takes credentials, region and endpoint from the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, ...),
+one of HDFS takes Hadoop's configuration from HADOOP_CONF_DIR. A store that cannot create an object only if it is absent is refused.
 
 Progress goes to stderr: a table that moves on a terminal, else a line of JSON for each epoch. Rows of a console sink go to stdout. With
 --http-port there are pages, listed at /: /metrics/prometheus, /queries and /healthz. SIGTERM and Ctrl-C take no further rows,
@@ -45,9 +52,9 @@ pub struct RunArgs {
     #[arg(value_name = "JOB.sql")]
     job: PathBuf,
 
-    /// Directory of the checkpoints, made if need be
-    #[arg(long, value_name = "DIR")]
-    checkpoint: PathBuf,
+    /// Place of the checkpoints: a directory, made if need be, or an address such as s3://bucket/prefix or hdfs://host:port/path
+    #[arg(long, value_name = "PLACE")]
+    checkpoint: OsString,
 
     /// Limit on the memory of the process; state that does not fit ends the query, which can be started again with more
     #[arg(long, value_name = "SIZE")]
@@ -77,8 +84,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             MemoryShare::below(limit)?
         }
     };
+    let checkpoint = CheckpointAddress::parse(&args.checkpoint)?;
     // One that is refused takes no query from a process that runs, not even those of the job that are right.
-    queries.iter().try_for_each(|query| check_checkpoint(query, &args.checkpoint))?;
+    queries.iter().try_for_each(|query| check_checkpoint(query, &checkpoint))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before there is anything that a signal would cut off.
@@ -91,7 +99,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let mut handles = Vec::new();
         for query in queries {
             let reporter = Arc::clone(&reporter);
-            handles.push(start(query, &args.checkpoint, memory.clone(), move |event| reporter.tell(event))?);
+            handles.push(start(query, &checkpoint, memory.clone(), move |event| reporter.tell(event))?);
         }
         Ok(wait(&mut stop, handles).await)
     })

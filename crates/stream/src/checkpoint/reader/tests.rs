@@ -2,15 +2,17 @@
 //! that really ran, whose folder is compared before and after, and files that are cut or changed.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::{fmt, fs, io};
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use yeoul_disk::{DiskFile, Open, RealDisk, Space};
+use yeoul_disk::{Disk, DiskFile, Open, RealDisk, Space};
 
 use super::*;
 use crate::checkpoint::CheckpointSummary;
+use crate::checkpoint::storage::LocalFolder;
 use crate::dataflow::start;
 use crate::parse_job;
 use crate::state::MemoryShare;
@@ -23,8 +25,12 @@ const JOB: &str = "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTER
                      FROM TUMBLE(TABLE r, DESCRIPTOR(timestamp), INTERVAL '1' DAY) GROUP BY window_end, value % 3 EMIT UPDATES;\
                    INSERT INTO plain SELECT value FROM r;";
 
-fn disk() -> Arc<dyn Disk> {
-    Arc::new(RealDisk)
+fn at(folder: &Path) -> Arc<dyn Storage> {
+    on(Arc::new(RealDisk), folder)
+}
+
+fn on(disk: Arc<dyn Disk>, folder: &Path) -> Arc<dyn Storage> {
+    Arc::new(LocalFolder::new(disk, folder))
 }
 
 /// Runs the queries of the job to their end.
@@ -49,7 +55,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn reader(folder: &Path) -> CheckpointReader {
-    CheckpointReader::find(&disk(), folder).unwrap().remove(0)
+    CheckpointReader::find(&at(folder)).unwrap().remove(0)
 }
 
 #[test]
@@ -58,7 +64,7 @@ fn a_checkpoint_is_shown_and_nothing_changes() {
     run(place.path());
     run(place.path());
     let before = contents(place.path());
-    let readers = CheckpointReader::find(&disk(), place.path()).unwrap();
+    let readers = CheckpointReader::find(&at(place.path())).unwrap();
     let names: Vec<String> = readers.iter().map(CheckpointReader::query).collect();
     assert_eq!(names, ["counts", "plain"]);
     let stored = readers[0].read(None).unwrap();
@@ -135,11 +141,11 @@ fn damaged_files_are_named_and_the_checkpoint_before_is_shown() {
 #[test]
 fn a_folder_without_a_checkpoint_is_refused() {
     let place = tempfile::tempdir().unwrap();
-    let error = CheckpointReader::find(&disk(), place.path()).unwrap_err();
+    let error = CheckpointReader::find(&at(place.path())).unwrap_err();
     assert!(
         error.kind() == ErrorKind::NotFound && error.to_string().starts_with("there is no checkpoint in")
     );
-    assert!(CheckpointReader::find(&disk(), &place.path().join("none")).is_err());
+    assert!(CheckpointReader::find(&at(&place.path().join("none"))).is_err());
 }
 
 /// Action around an opening.
@@ -236,7 +242,7 @@ fn a_checkpoint_that_is_on_its_way_or_goes_meanwhile_is_read_again() {
     fs::write(&whole, &bytes).unwrap();
     fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
     let disk = Overtaking::on(&newest.clone(), || {}, move || fs::rename(whole, newest).unwrap());
-    let stored = CheckpointReader::find(&disk, &folder).unwrap()[0].read(None).unwrap();
+    let stored = CheckpointReader::find(&on(disk, &folder)).unwrap()[0].read(None).unwrap();
     assert_eq!((&stored.manifest, stored.damaged.len()), (&last, 0), "{stored:?}");
     // The next one comes, and this one goes, between the listing and the opening.
     let next = Manifest { batch: last.batch.next(), ..last.clone() };
@@ -246,7 +252,7 @@ fn a_checkpoint_that_is_on_its_way_or_goes_meanwhile_is_read_again() {
         fs::remove_file(old).unwrap();
     };
     let disk = Overtaking::on(&path(last.batch), before, || {});
-    let stored = CheckpointReader::find(&disk, &folder).unwrap()[0].read(None).unwrap();
+    let stored = CheckpointReader::find(&on(disk, &folder)).unwrap()[0].read(None).unwrap();
     assert_eq!((stored.manifest, stored.damaged.len()), (next, 0));
 }
 

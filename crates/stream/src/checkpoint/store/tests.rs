@@ -1,14 +1,17 @@
 //! Goal: a checkpoint that is complete is found again, whole, and an older process completes none. Method: a folder, processes
 //! that take it over, and a disk that fails and loses its power.
 
+use std::path::Path;
+
 use rustix::io::Errno;
 use serde_json::json;
-use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
+use yeoul_disk::{Disk, Fault, FaultyDisk, Operation, RealDisk};
 
 use super::*;
+use crate::checkpoint::storage::LocalFolder;
 use crate::state::VersionKind;
 
-fn claim(sources: &str) -> Claim<'static> {
+pub(in crate::checkpoint) fn claim(sources: &str) -> Claim<'static> {
     Claim {
         sources: vec![sources.to_owned()],
         state_identity: None,
@@ -19,10 +22,14 @@ fn claim(sources: &str) -> Claim<'static> {
 }
 
 fn open(folder: &Path) -> CheckpointStore {
-    CheckpointStore::open(Arc::new(RealDisk), folder, 100).unwrap()
+    open_on(Arc::new(RealDisk), folder, 100)
 }
 
-fn after(manifest: &Manifest, offset: u64) -> Manifest {
+fn open_on(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> CheckpointStore {
+    CheckpointStore::open(Arc::new(LocalFolder::new(disk, folder)), retained).unwrap()
+}
+
+pub(in crate::checkpoint) fn after(manifest: &Manifest, offset: u64) -> Manifest {
     let mut next = manifest.clone();
     next.batch = manifest.batch.next();
     next.sources[0].offset = json!(offset);
@@ -39,7 +46,10 @@ fn a_query_goes_on_from_its_last_checkpoint() {
     assert_eq!(store.mark(&one).unwrap(), Marked::Set);
     let again = open(place.path()).claim(claim("s")).unwrap();
     assert!(!again.is_new);
-    assert_eq!(again.manifest, Manifest { generation: 2, batch: BatchId(2), timestamp_ms: 1, ..one.clone() });
+    assert_ne!(again.manifest.run_id, one.run_id);
+    let run_id = again.manifest.run_id.clone();
+    let expected = Manifest { generation: 2, run_id, batch: BatchId(2), timestamp_ms: 1, ..one.clone() };
+    assert_eq!(again.manifest, expected);
     let text = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
     assert_eq!(text("metadata"), format!("{{\"id\":\"{}\"}}", one.query_id));
     assert!(text("offsets/1").ends_with("\n11") && text("commits/1").starts_with("v1\n{"));
@@ -82,6 +92,29 @@ fn an_older_process_is_fenced() {
 }
 
 #[test]
+fn a_process_that_stood_still_for_longer_than_checkpoints_are_kept_is_fenced() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let open = || open_on(Arc::clone(&disk), place.path(), 2);
+    let mut old = open();
+    let first = old.claim(claim("s")).unwrap().manifest;
+    let base = complete(&mut old, &first, VersionKind::Snapshot, 1);
+    let mut new = open();
+    let mut last = new.claim(claim("s")).unwrap().manifest;
+    for number in 2..8 {
+        last = complete(&mut new, &last, VersionKind::Delta, number);
+    }
+    // Its number is free again, and its state would make that of the other one look too old to be kept.
+    let mut late = after(&base, 99);
+    let file = old.store(late.batch, late.generation, &layout(), version(VersionKind::Snapshot, 99)).unwrap();
+    late.state_files = vec![file];
+    assert!(!place.path().join(manifest_path(late.batch)).exists());
+    assert_eq!(old.mark(&late).unwrap(), Marked::Taken);
+    let found = open().claim(claim("s")).unwrap();
+    assert_eq!((numbers_of(&found.state), found.warnings.len()), ((1..8).collect::<Vec<_>>(), 0));
+}
+
+#[test]
 fn a_query_of_another_shape_is_refused_before_it_takes_anything_over() {
     let place = tempfile::tempdir().unwrap();
     let mut store = open(place.path());
@@ -114,7 +147,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     let two = after(&one, 22);
     store.mark(&one).unwrap();
     store.mark(&two).unwrap();
-    let path = store.manifest(BatchId(2));
+    let path = place.path().join(manifest_path(BatchId(2)));
     let mut bytes = std::fs::read(&path).unwrap();
     let last = bytes.len() - 3;
     bytes[last] ^= 1;
@@ -140,7 +173,7 @@ fn the_checkpoint_of_another_query_and_one_without_metadata_are_refused() {
 #[test]
 fn so_many_checkpoints_are_kept() {
     let place = tempfile::tempdir().unwrap();
-    let mut store = CheckpointStore::open(Arc::new(RealDisk), place.path(), 3).unwrap();
+    let mut store = open_on(Arc::new(RealDisk), place.path(), 3);
     let mut last = store.claim(claim("s")).unwrap().manifest;
     for offset in 1..10 {
         last = after(&last, offset);
@@ -156,7 +189,7 @@ fn a_power_failure_takes_no_checkpoint_that_was_complete_and_a_full_disk_complet
     for seed in 0..20 {
         let place = tempfile::tempdir().unwrap();
         let disk = FaultyDisk::over(Arc::new(RealDisk));
-        let mut store = CheckpointStore::open(disk.clone(), place.path(), 100).unwrap();
+        let mut store = open_on(disk.clone(), place.path(), 100);
         let one = after(&store.claim(claim("s")).unwrap().manifest, 11);
         assert_eq!(store.mark(&one).unwrap(), Marked::Set);
         let fault = disk.inject(Fault::fails(Operation::Write, Errno::NOSPC));
@@ -168,14 +201,14 @@ fn a_power_failure_takes_no_checkpoint_that_was_complete_and_a_full_disk_complet
     }
 }
 
-fn layout() -> Layout {
+pub(in crate::checkpoint) fn layout() -> Layout {
     use arrow::datatypes::{DataType, Field};
     let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
     Layout::new("t", vec![field("k")], vec![field("v")]).unwrap()
 }
 
 /// A version with this number as key and value.
-fn version(kind: VersionKind, number: i64) -> Version {
+pub(in crate::checkpoint) fn version(kind: VersionKind, number: i64) -> Version {
     use crate::state::{Bucket, KeyHash, StateRows};
     let column: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![number]));
     let rows = StateRows {
@@ -187,7 +220,7 @@ fn version(kind: VersionKind, number: i64) -> Version {
     Version { kind, evicted_until: None, rows: Box::new([Ok(rows)].into_iter()) }
 }
 
-fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
+pub(in crate::checkpoint) fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
     let read = |bytes: &Vec<u8>| crate::checkpoint::wire::read_state_file(&layout(), bytes.clone()).unwrap();
     state.iter().flat_map(|bytes| read(bytes).rows).map(|rows| rows.buckets[0].0).collect()
 }
@@ -248,7 +281,7 @@ fn a_checkpoint_whose_state_is_damaged_or_missing_is_named_and_the_one_before_is
 #[test]
 fn files_of_state_that_no_kept_checkpoint_names_are_removed() {
     let place = tempfile::tempdir().unwrap();
-    let mut store = CheckpointStore::open(Arc::new(RealDisk), place.path(), 2).unwrap();
+    let mut store = open_on(Arc::new(RealDisk), place.path(), 2);
     let mut last = store.claim(claim("s")).unwrap().manifest;
     let leftover = place.path().join("offsets/1.0123456789abcdef.new");
     std::fs::write(&leftover, "half").unwrap();
@@ -299,7 +332,7 @@ fn a_prepared_checkpoint_is_used_if_its_output_is_committed() {
     assert_eq!(adopted.manifest.output.as_ref().unwrap().last, Some(marker));
     assert!(adopted.warnings[0].contains("later ones do not cover its output"), "{:?}", adopted.warnings);
     // Its claim covers it from then on.
-    std::fs::remove_file(store.prepared(marker)).unwrap();
+    std::fs::remove_file(place.path().join(prepared(marker))).unwrap();
     let again = open(place.path()).claim(exactly_once(Some(marker))).unwrap();
     assert_eq!((&again.manifest.sources[0].offset, again.warnings.len()), (&json!(7), 0));
 }
@@ -321,7 +354,7 @@ fn committed_output_without_its_checkpoint_and_another_guarantee_are_refused() {
 #[test]
 fn state_of_a_prepared_checkpoint_outlives_later_checkpoints_without_output() {
     let place = tempfile::tempdir().unwrap();
-    let mut store = CheckpointStore::open(Arc::new(RealDisk), place.path(), 1).unwrap();
+    let mut store = open_on(Arc::new(RealDisk), place.path(), 1);
     let first = store.claim(exactly_once(None)).unwrap().manifest;
     let file = |batch: u64| {
         let name = format!("{batch:020}-1-counts");
@@ -346,5 +379,5 @@ fn state_of_a_prepared_checkpoint_outlives_later_checkpoints_without_output() {
     store.prepare(&covering).unwrap();
     store.mark(&covering).unwrap();
     assert!(!is_there(1) && !is_there(3) && is_there(4));
-    assert!(store.prepared(marker).exists(), "until a later transaction is covered");
+    assert!(place.path().join(super::prepared(marker)).exists(), "until a later transaction is covered");
 }

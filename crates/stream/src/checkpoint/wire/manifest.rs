@@ -26,6 +26,10 @@ pub struct Manifest {
     pub query_id: String,
     /// Number of the process that wrote it among those that had the query: each next one counts on.
     pub generation: u64,
+    /// Random id of that process's claim: two that claim the same epoch at the same time write different manifests, and who lost
+    /// the answer knows its own. Older manifests have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// The epoch that it ends.
     pub batch: BatchId,
     /// When, in milliseconds since 1970.
@@ -149,6 +153,7 @@ mod tests {
         Manifest {
             query_id: "0191-a".into(),
             generation: 3,
+            run_id: None,
             batch: BatchId(12),
             timestamp_ms: 1_700_000_000_123,
             watermark_ms: 17,

@@ -1,5 +1,4 @@
 use std::collections::{HashSet, VecDeque};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::lines::Lines;
 use super::listing::unseen_files;
 use super::plan_log::PlanLog;
 use super::{CsvHeader, FileSourceOptions, PlannedFile};
+use crate::checkpoint::storage::Storage;
 use crate::connectors::{Polled, Source};
 use crate::error::{Error, ErrorKind, Result, computing, corrupt, invalid};
 
@@ -27,6 +27,8 @@ const POLL_BYTES_MAX: usize = 4 << 20;
 pub struct FileSource {
     options: FileSourceOptions,
     log: PlanLog,
+    /// Entries of the log that are known to be there. One that another process adds is found when it is to be written.
+    logged: u64,
     /// Entries of the log whose rows were all given.
     done: u64,
     /// Paths in all entries of the log.
@@ -69,16 +71,16 @@ impl FileSource {
         Err(invalid(format!("'{}' is no directory", options.path.display())))
     }
 
-    /// Goes on at an offset, with the log in `folder`.
+    /// Goes on at an offset, with its log in a place.
     ///
     /// # Errors
     /// `Corrupt` if it is no offset, or the log does not reach it; `Invalid` if there is no such directory.
-    pub fn at(options: FileSourceOptions, offset: &Value, folder: &Path) -> Result<Self> {
+    pub fn at(options: FileSourceOptions, offset: &Value, log: Arc<dyn Storage>) -> Result<Self> {
         let given =
             offset.get("logOffset").and_then(Value::as_i64).and_then(|last| u64::try_from(last + 1).ok());
         let done = given.ok_or_else(|| corrupt(format!("{offset} is no offset of a source of files")))?;
         Self::check(&options)?;
-        let log = PlanLog::open(folder)?;
+        let log = PlanLog::open(log)?;
         let (mut seen, mut number) = (HashSet::new(), 0);
         while let Some(files) = log.read(number)? {
             seen.extend(files.into_iter().map(|file| file.path));
@@ -87,17 +89,19 @@ impl FileSource {
         if number < done {
             let text = format!(
                 "'{}' has no entry {number}, and the checkpoint is of entry {}",
-                folder.display(),
+                log.place(),
                 done - 1
             );
             return Err(corrupt(text).with_hint("without it files would be read again"));
         }
-        Ok(Self { options, log, done, seen, last: None, planned: None })
+        Ok(Self { options, log, logged: number, done, seen, last: None, planned: None })
     }
 
     /// Files of the next epoch, which are in the log.
     fn next_files(&mut self) -> Result<Vec<PlannedFile>> {
-        if let Some(files) = self.log.read(self.done)? {
+        if self.done < self.logged
+            && let Some(files) = self.log.read(self.done)?
+        {
             return Ok(files);
         }
         let max = self.options.epoch_files_max;
@@ -110,7 +114,9 @@ impl FileSource {
             return Ok(files);
         }
         files.iter_mut().for_each(|file| file.batch_id = self.done);
-        self.log.write(self.done, files)
+        let files = self.log.write(self.done, files)?;
+        self.logged = self.done + 1;
+        Ok(files)
     }
 }
 
@@ -195,7 +201,7 @@ impl Source for FileSource {
     }
 
     fn has_logged_plan(&self) -> Result<bool> {
-        Ok(self.log.read(self.done)?.is_some())
+        Ok(self.done < self.logged)
     }
 }
 

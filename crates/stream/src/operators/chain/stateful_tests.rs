@@ -119,6 +119,7 @@ impl Life {
         let manifest = Manifest {
             query_id: String::new(),
             generation: self.generation,
+            run_id: None,
             batch: BatchId(0),
             timestamp_ms: 0,
             watermark_ms,

@@ -28,6 +28,7 @@ fn manifest((watermark_ms, late_watermark_ms): (i64, i64)) -> Manifest {
     Manifest {
         query_id: String::new(),
         generation: 1,
+        run_id: None,
         batch: BatchId(0),
         timestamp_ms: 0,
         watermark_ms,

@@ -3,15 +3,14 @@
 mod rows;
 mod summaries;
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use yeoul_base::{Error, ErrorKind, Result};
-use yeoul_disk::{Disk, RealDisk};
 use yeoul_stream::BatchId;
+use yeoul_stream::checkpoint::storage::CheckpointAddress;
 use yeoul_stream::checkpoint::{CheckpointReader, CheckpointSummary, StoredCheckpoint};
 
 use crate::exit::print;
@@ -25,15 +24,16 @@ use crate::exit::print;
 Examples:
   yeoul stream state /var/lib/yeoul/orders                     all queries of a job
   yeoul stream state /var/lib/yeoul/orders/large               one of them
+  yeoul stream state s3://bucket/orders
   yeoul stream state DIR --format json | jq '.sources[].offset'
   yeoul stream state DIR --query counts --rows aggregate --limit 5
   yeoul stream state DIR --query counts --epoch 42 --rows aggregate --format csv
 
 Results go to stdout, damaged files to stderr. Exit code: 0 done, 1 there is no checkpoint that can be used, 2 wrong usage.")]
 pub struct StateArgs {
-    /// Directory that was given with --checkpoint, or a query's folder in it
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    /// Directory or address that was given with --checkpoint, or a query's folder in it
+    #[arg(value_name = "PLACE")]
+    place: OsString,
 
     /// Output format: table, csv, or json (an object for each query, or for each row with --rows, one a line)
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -88,13 +88,12 @@ pub fn run(args: &StateArgs) -> Result<ExitCode> {
 
 /// Checkpoints of the queries that are wanted.
 fn found(args: &StateArgs) -> Result<Vec<Found>> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let mut readers = CheckpointReader::find(&disk, &args.dir)?;
+    let mut readers = CheckpointReader::find(&CheckpointAddress::parse(&args.place)?.open()?)?;
     let names: Vec<String> = readers.iter().map(CheckpointReader::query).collect();
     if let Some(wanted) = &args.query {
         readers.retain(|reader| reader.query() == *wanted);
         if readers.is_empty() {
-            let text = format!("there is no query '{wanted}' in '{}'", args.dir.display());
+            let text = format!("there is no query '{wanted}' in '{}'", args.place.display());
             return Err(Error::new(ErrorKind::NotFound, text).with_hint(format!("{} are", names.join(", "))));
         }
     }
@@ -107,7 +106,7 @@ fn one<'a>(args: &StateArgs, found: &'a [Found]) -> Result<&'a Found> {
         [one] => Ok(one),
         several => {
             let names: Vec<&str> = several.iter().map(|(query, _)| query.as_str()).collect();
-            let text = format!("--rows shows those of one query, '{}' has several", args.dir.display());
+            let text = format!("--rows shows those of one query, '{}' has several", args.place.display());
             Err(Error::new(ErrorKind::Invalid, text)
                 .with_hint(format!("choose one with --query: {}", names.join(", "))))
         }

@@ -2,11 +2,14 @@
 //! planned. Method: a directory whose files change between lives of a source.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use arrow::array::AsArray;
+use yeoul_disk::RealDisk;
 
 use super::*;
+use crate::checkpoint::storage::LocalFolder;
 
 fn put(folder: &Path, name: &str, second: u64, text: &str) {
     let path = folder.join(name);
@@ -36,7 +39,8 @@ impl Place {
             is_latest_first: false,
             header: None,
         };
-        FileSource::at(options, offset, &self.0.path().join("checkpoint/sources/0"))
+        let log = self.0.path().join("checkpoint/sources/0");
+        FileSource::at(options, offset, Arc::new(LocalFolder::new(Arc::new(RealDisk), &log)))
     }
 }
 
