@@ -16,6 +16,7 @@ import datetime
 import json
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -212,9 +213,14 @@ def first_checkpoint(query):
 def broker_restart(clients, query):
     """A process that is at work goes on, or ends with an error and is started again."""
     first_checkpoint(query)
+    # Transactions are open, and none is being committed: of one whose end is not in all partitions yet, Kafka 4.3 forgets it where
+    # there is no leader, as when the only replica comes back (docs/stream.md).
+    query.process.send_signal(signal.SIGSTOP)
+    time.sleep(1)
     clients.broker.kill()
     time.sleep(1)
     clients.broker.start()
+    query.process.send_signal(signal.SIGCONT)
     time.sleep(3)
     ended = query.process.poll()
     if ended is not None:
