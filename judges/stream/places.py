@@ -307,11 +307,11 @@ def s3(folder, count, exactly=False):
                 "AWS_ALLOW_HTTP": "true",
             }
 
-        faulty = Proxy(port, one_of=25)
+        faulty = Proxy(port, one_of=15)
         (folder / "s3").mkdir()
         query = Query(folder / "s3", "s3://checkpoints/jobs/visits", settings(faulty))
         files = kills("S3", query, count)
-        assert faulty.failed > 20 and faulty.lost > 20, "the proxy did nothing"
+        assert faulty.failed > 5 and faulty.lost > 5, "the proxy did too little"
         print(f"S3: {faulty.failed} requests and {faulty.lost} answers were lost meanwhile")
         query.environment.update(settings(Proxy(port)))
         second_process("S3", query, files)

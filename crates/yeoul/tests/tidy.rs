@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 53] = [
+const DECISIONS: [&str; 54] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -60,6 +60,7 @@ const DECISIONS: [&str; 53] = [
     "crates/stream/src/connectors/kafka/offsets.rs",
     "crates/stream/src/connectors/kafka/partition_changes.rs",
     "crates/stream/src/connectors/kafka/topic_pattern.rs",
+    "crates/stream/src/dataflow/gathering.rs",
     "crates/stream/src/dataflow/pace.rs",
     "crates/stream/src/dataflow/phases.rs",
     "crates/stream/src/operators",

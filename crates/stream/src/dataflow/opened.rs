@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 use super::inputs::{Input, Inputs};
-use crate::checkpoint::storage::{CheckpointAddress, Storage};
+use crate::checkpoint::storage::{CheckpointAddress, Patience, Storage};
 use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
@@ -67,7 +67,7 @@ impl Checked {
     /// As its parts.
     pub fn new(query: &Query, checkpoint: &CheckpointAddress) -> Result<Self> {
         let (streams, sink) = connectors(query)?;
-        let place = checkpoint.open()?.child(&query.name);
+        let place = checkpoint.open(Patience::default())?.child(&query.name);
         let unusable = |error: Error| {
             let text = format!("cannot use '{}' for checkpoints", place.display(""));
             let unusable = Error::new(error.kind(), text);

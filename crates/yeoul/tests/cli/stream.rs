@@ -55,6 +55,17 @@ caused by: No such file or directory (os error 2)
 }
 
 #[test]
+fn an_address_that_cannot_hold_a_checkpoint_is_refused() {
+    let folder = Folder::new();
+    folder.write("job.sql", format!("{JOB}INSERT INTO c SELECT value FROM r;"));
+    let expected = "exit 2\n-- stderr\nerror: 'http://127.0.0.1:1/a' cannot hold checkpoints: HTTP does not create a file only if it is absent\n\
+                    hint: name a directory, or an address that begins with s3:// or hdfs://";
+    folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "http://127.0.0.1:1/a"]).shows(expected);
+    folder.yeoul(["stream", "state", "http://127.0.0.1:1/a"]).shows(expected);
+    assert_eq!(folder.names(), ["job.sql"]);
+}
+
+#[test]
 fn windows_are_counted_and_a_restart_goes_on_with_the_counts() {
     let folder = Folder::new();
     folder.write(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use url::Url;
 use yeoul_disk::RealDisk;
 
-use super::{LocalFolder, ObjectStorage, Storage};
+use super::{LocalFolder, ObjectStorage, Patience, Storage};
 use crate::error::{Result, invalid};
 
 /// Place of checkpoints: a directory, or an address of an object store such as `s3://bucket/prefix`.
@@ -51,14 +51,14 @@ impl CheckpointAddress {
         }
     }
 
-    /// Opens the place.
+    /// Opens the place. A store that fails is asked again with this patience.
     ///
     /// # Errors
     /// If its store has settings that are wrong.
-    pub fn open(&self) -> Result<Arc<dyn Storage>> {
+    pub fn open(&self, patience: Patience) -> Result<Arc<dyn Storage>> {
         Ok(match self {
             Self::Folder(folder) => Arc::new(LocalFolder::new(Arc::new(RealDisk), folder)),
-            Self::Store(url) => Arc::new(ObjectStorage::open(url)?),
+            Self::Store(url) => Arc::new(ObjectStorage::open(url, patience)?),
         })
     }
 }

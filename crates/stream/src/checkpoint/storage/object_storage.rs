@@ -51,7 +51,7 @@ impl ObjectStorage {
     ///
     /// # Errors
     /// As [`yeoul_stores::open_with`]; `Invalid` for a path that no object can have.
-    pub fn open(url: &Url) -> Result<Self> {
+    pub fn open(url: &Url, patience: Patience) -> Result<Self> {
         let io = StoreRuntime::start()?;
         let store = {
             // Clients have tasks of their own.
@@ -62,7 +62,7 @@ impl ObjectStorage {
             Error::new(ErrorKind::Invalid, format!("'{url}' is no path of objects")).with_source(error)
         })?;
         let address = CheckpointAddress::Store(url.clone()).to_string();
-        Ok(Self { store, io, patience: Patience::default(), prefix, address })
+        Ok(Self { store, io, patience, prefix, address })
     }
 
     /// A prefix of a store, which errors name by its address.
@@ -157,7 +157,7 @@ fn retries() -> RetryConfig {
 }
 
 /// What to do about a store that cannot be reached.
-const GO_ON: &str = "start the query again once the store answers: it goes on from its last checkpoint";
+const GO_ON: &str = "try again once the store answers: a query goes on from its last checkpoint";
 
 impl Failure {
     /// True if another try may succeed.

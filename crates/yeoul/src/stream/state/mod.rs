@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_stream::BatchId;
-use yeoul_stream::checkpoint::storage::CheckpointAddress;
+use yeoul_stream::checkpoint::storage::{CheckpointAddress, Patience};
 use yeoul_stream::checkpoint::{CheckpointReader, CheckpointSummary, StoredCheckpoint};
 
 use crate::exit::print;
@@ -88,7 +88,9 @@ pub fn run(args: &StateArgs) -> Result<ExitCode> {
 
 /// Checkpoints of the queries that are wanted.
 fn found(args: &StateArgs) -> Result<Vec<Found>> {
-    let mut readers = CheckpointReader::find(&CheckpointAddress::parse(&args.place)?.open()?)?;
+    // A person waits.
+    let place = CheckpointAddress::parse(&args.place)?.open(Patience::default().at_first())?;
+    let mut readers = CheckpointReader::find(&place)?;
     let names: Vec<String> = readers.iter().map(CheckpointReader::query).collect();
     if let Some(wanted) = &args.query {
         readers.retain(|reader| reader.query() == *wanted);
