@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
 from broker import Broker, run  # noqa: E402
 from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
-from thread import Clients, Query  # noqa: E402
+from thread import Clients, Query, parsed  # noqa: E402
 from window import EPOCH, iso  # noqa: E402
 
 WINDOW_MS = 500
@@ -259,7 +259,7 @@ def refusals(clients, folder, query):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
+    kill_count = parsed(arguments).kills
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:

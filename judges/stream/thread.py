@@ -42,16 +42,29 @@ INSERT INTO large SELECT id, `userName` AS `user`, amount * 2 AS doubled FROM or
 """
 
 
+def parsed(arguments):
+    """Arguments, of which one says how many threads queries have."""
+    arguments.add_argument(
+        "--parallelism", default="1", help="threads of a query in one life after another, such as 3 or 3,1,2"
+    )
+    found = arguments.parse_args()
+    Query.parallelism = [int(number) for number in found.parallelism.split(",")]
+    return found
+
+
 class Query:
     """A process of `yeoul stream run`."""
 
+    parallelism = [1]
+
     def __init__(self, folder, text, name="q", checkpoint="checkpoint"):
         self.folder, self.name, self.checkpoint = folder, name, checkpoint
-        (folder / f"{name}.sql").write_text(text)
-        self.lives = 0
+        self.text, self.lives = text, 0
         self.start()
 
     def start(self, **environment):
+        threads = self.parallelism[self.lives % len(self.parallelism)]
+        (self.folder / f"{self.name}.sql").write_text(f"SET parallelism = {threads};\n{self.text}")
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
         line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
