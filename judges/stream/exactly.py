@@ -26,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
 from broker import Broker, run  # noqa: E402
 from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
-from thread import Clients, Query  # noqa: E402
+from thread import Clients, Query, parsed  # noqa: E402
 from window import EPOCH, iso  # noqa: E402
 
 WINDOW_MS = 500
@@ -232,7 +232,7 @@ def broker_restart(clients, query):
 def second_process(folder, query):
     """The first of two processes ends, and the second goes on."""
     first_checkpoint(query)
-    second = Query(folder, (folder / "q.sql").read_text(), "second", query.checkpoint)
+    second = Query(folder, query.text, "second", query.checkpoint)
     code, said = query.ended()
     assert code == 1 and "another process has taken the query" in said, said[-2000:]
     return second
@@ -266,7 +266,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("--checkpoint", default="checkpoint", help="address of the checkpoint, such as s3://bucket/prefix")
-    given = arguments.parse_args()
+    given = parsed(arguments)
     kill_count, checkpoint = given.kills, given.checkpoint
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)

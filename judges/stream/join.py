@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
 from broker import Broker, run  # noqa: E402
-from thread import Clients, Query  # noqa: E402
+from thread import Clients, Query, parsed  # noqa: E402
 from window import iso  # noqa: E402
 
 STEP_MS = 5
@@ -184,7 +184,7 @@ def refusals(clients, folder):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
+    kill_count = parsed(arguments).kills
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:

@@ -42,16 +42,29 @@ INSERT INTO large SELECT id, `userName` AS `user`, amount * 2 AS doubled FROM or
 """
 
 
+def parsed(arguments):
+    """Arguments, of which one says how many threads queries have."""
+    arguments.add_argument(
+        "--parallelism", default="1", help="threads of a query in one life after another, such as 3 or 3,1,2"
+    )
+    found = arguments.parse_args()
+    Query.parallelism = [int(number) for number in found.parallelism.split(",")]
+    return found
+
+
 class Query:
     """A process of `yeoul stream run`."""
 
+    parallelism = [1]
+
     def __init__(self, folder, text, name="q", checkpoint="checkpoint", more=()):
         self.folder, self.name, self.checkpoint, self.more = folder, name, checkpoint, more
-        (folder / f"{name}.sql").write_text(text)
-        self.lives = 0
+        self.text, self.lives = text, 0
         self.start()
 
     def start(self, **environment):
+        threads = self.parallelism[self.lives % len(self.parallelism)]
+        (self.folder / f"{self.name}.sql").write_text(f"SET parallelism = {threads};\n{self.text}")
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
         # A folder in the judge's own, or an address.
@@ -215,7 +228,7 @@ def second_process(clients, folder):
     producer = clients.producer()
     first = Query(folder, job(clients.broker, "orders3", "large3"), "two")
     time.sleep(2)
-    second = Query(folder, (folder / "two.sql").read_text(), "two-b")
+    second = Query(folder, first.text, "two-b")
     time.sleep(1)
     for number in range(300):
         producer.produce("orders3", json.dumps(order(number)))

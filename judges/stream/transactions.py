@@ -152,7 +152,7 @@ def overtaken(folder, query, pause):
     """It stands still while another process takes the query over."""
     query.process.send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
-    second = Query(folder, (folder / "q.sql").read_text(), f"second{pause}")
+    second = Query(folder, query.text, f"second{pause}")
     progressed(second)
     time.sleep(pause)
     slept = time.monotonic() - stopped
@@ -230,7 +230,7 @@ def undecided(clients, query):
     assert code == 1 and "is neither committed nor aborted" in said and "find-hanging" in said, (code, said[-2000:])
     hanging.abort_transaction()
     query.start()
-    progressed(query)
+    wait_for(lambda: events(query, "started"), "the query once the transaction has an end", query)
     query.stop()
     print("a transaction without its end: the query does not go on until it has one")
 

@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
 from broker import Broker, run  # noqa: E402
-from thread import WITHIN, Clients, Query  # noqa: E402
+from thread import WITHIN, Clients, Query, parsed  # noqa: E402
 
 EPOCH = datetime.datetime(2026, 3, 1, tzinfo=datetime.timezone.utc)
 SIZE_MS = 2000
@@ -216,7 +216,7 @@ def damaged(clients, folder):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
+    kill_count = parsed(arguments).kills
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:

@@ -142,7 +142,7 @@ impl CheckpointReader {
                     tables.len() - 1
                 }
             };
-            tables[place].take(file.kind, content).map_err(|error| of(file, &error))?;
+            tables[place].take(file, content).map_err(|error| of(file, &error))?;
         }
         tables.sort_by(|a, b| a.name().cmp(b.name()));
         Ok((manifest, tables))

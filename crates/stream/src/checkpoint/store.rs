@@ -9,7 +9,7 @@ use super::wire::{
 use super::{Base, OutputMarker, OutputPosition, base, check_output};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
-use crate::state::{Layout, Version};
+use crate::state::{PartVersion, TablePart};
 
 /// Folder of the manifests.
 pub(super) const MANIFESTS_FOLDER: &str = "yeoul/manifests";
@@ -49,7 +49,7 @@ pub enum Marked {
 /// | --- | --- |
 /// | `metadata` | the query's id, as Spark writes it |
 /// | `yeoul/manifests/N` | [`Manifest`] of epoch N, created only if it is absent |
-/// | `yeoul/state/N-G-T` | the changes of table T in epoch N, or all of it, as the process of generation G wrote them |
+/// | `yeoul/state/N-G-T` | the changes of table T in epoch N, or all of it, as the process of generation G wrote them; of a part of it with the part's first and last partition: `N-G-T-0-42` |
 /// | `yeoul/prepared/N-G` | the manifest of an epoch whose transaction may be committed |
 /// | `offsets/N`, `commits/N` | the same for Spark's tools |
 ///
@@ -338,21 +338,17 @@ impl CheckpointStore {
     ///
     /// # Errors
     /// As the place reports; `Invalid` for a value that cannot be written.
-    pub fn store(
-        &self,
-        batch: BatchId,
-        generation: u64,
-        layout: &Layout,
-        version: Version,
-    ) -> Result<StateFile> {
+    pub fn store(&self, batch: BatchId, generation: u64, version: PartVersion) -> Result<StateFile> {
+        let PartVersion { part: TablePart { layout, partitions }, version } = version;
         let table = layout.name.clone();
-        let name = format!("{:020}-{generation}-{table}", batch.0);
+        let part = if partitions.is_all() { String::new() } else { format!("-{partitions}") };
+        let name = format!("{:020}-{generation}-{table}{part}", batch.0);
         let (kind, path) = (version.kind, format!("{STATE_FOLDER}/{name}"));
         let mut out = Checksummed { out: self.storage.begin(&path)?, bytes: 0, crc32c: 0 };
-        write_state_file(layout, version, &mut out)?;
+        write_state_file(&layout, version, &mut out)?;
         let Checksummed { out, bytes, crc32c } = out;
         out.finish()?;
-        Ok(StateFile { table, name, kind, bytes, crc32c })
+        Ok(StateFile { table, name, kind, bytes, crc32c, partitions })
     }
 
     /// Numbers of a folder's files, in ascending order.

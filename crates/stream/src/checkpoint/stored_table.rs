@@ -2,13 +2,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
-use arrow::compute::concat_batches;
+use arrow::compute::{SortOptions, concat_batches, sort_to_indices, take_record_batch};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
-use super::wire::{read_state_file, read_state_layout};
+use super::wire::{StateFile, read_state_file, read_state_layout};
 use crate::error::{Result, computing};
 use crate::plan::TIMESTAMP;
-use crate::state::{Bucket, Layout, MemoryShare, MemoryTable, StateRows, StateTable, VersionKind};
+use crate::state::{
+    Bucket, Layout, MemoryShare, MemoryTable, PartitionSet, StateRows, StateTable, VersionKind,
+};
 
 /// Microseconds of time whose keys lie together while a table is looked at: a minute.
 const SPAN_US: i64 = 60_000_000;
@@ -16,7 +18,8 @@ const SPAN_US: i64 = 60_000_000;
 /// A table of state as a checkpoint has it.
 pub struct StoredTable {
     layout: Arc<Layout>,
-    table: MemoryTable,
+    /// Its parts, by the partitions that their files are of.
+    parts: Vec<(PartitionSet, MemoryTable)>,
     /// Files that are a whole table.
     pub snapshots: usize,
     /// Files with what changed since the one before.
@@ -32,21 +35,32 @@ impl StoredTable {
     /// `Corrupt` if that is no file of this table.
     pub(super) fn new(name: &str, first: &[u8]) -> Result<Self> {
         let layout = Arc::new(read_state_layout(name, first)?.with_span_us(SPAN_US));
-        let table = MemoryTable::new(Arc::clone(&layout), MemoryShare::default())?;
-        Ok(Self { layout, table, snapshots: 0, deltas: 0, file_bytes: 0 })
+        Ok(Self { layout, parts: Vec::new(), snapshots: 0, deltas: 0, file_bytes: 0 })
     }
 
     /// Takes the next file in.
     ///
     /// # Errors
     /// `Corrupt` if it is none of this table.
-    pub(super) fn take(&mut self, kind: VersionKind, content: Vec<u8>) -> Result<()> {
+    pub(super) fn take(&mut self, file: &StateFile, content: Vec<u8>) -> Result<()> {
         self.file_bytes += content.len() as u64;
-        match kind {
+        match file.kind {
             VersionKind::Snapshot => self.snapshots += 1,
             VersionKind::Delta => self.deltas += 1,
         }
-        self.table.restore(read_state_file(&self.layout, content)?)
+        let version = read_state_file(&self.layout, content)?;
+        if let Some((_, part)) = self.parts.iter_mut().find(|(of, _)| *of == file.partitions) {
+            return part.restore(version);
+        }
+        let mut part = MemoryTable::new(Arc::clone(&self.layout), MemoryShare::default())?;
+        part.restore(version)?;
+        self.parts.push((file.partitions, part));
+        Ok(())
+    }
+
+    /// Number of parts: of the threads that wrote it.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// Name.
@@ -66,7 +80,7 @@ impl StoredTable {
 
     /// Number of keys.
     pub fn rows(&self) -> u64 {
-        self.table.usage().keys
+        self.parts.iter().map(|(_, part)| part.usage().keys).sum()
     }
 
     /// The first keys with their values, by the time at which they are over: columns `over_at`, which is null for those that
@@ -76,17 +90,27 @@ impl StoredTable {
     /// As the table.
     pub fn first_rows(&self, limit: usize) -> Result<RecordBatch> {
         let schema = self.schema();
-        let (mut parts, mut left) = (Vec::new(), limit);
-        for rows in self.table.scan()? {
-            if left == 0 {
-                break;
+        let mut found = Vec::new();
+        for (_, part) in &self.parts {
+            let mut left = limit;
+            for rows in part.scan()? {
+                if left == 0 {
+                    break;
+                }
+                let batch = batch(&schema, rows)?;
+                let first = batch.slice(0, batch.num_rows().min(left));
+                left -= first.num_rows();
+                found.push(first);
             }
-            let batch = batch(&schema, rows)?;
-            let part = batch.slice(0, batch.num_rows().min(left));
-            left -= part.num_rows();
-            parts.push(part);
         }
-        concat_batches(&schema, &parts).map_err(computing)
+        let found = concat_batches(&schema, &found).map_err(computing)?;
+        if self.parts.len() < 2 {
+            return Ok(found);
+        }
+        // Each part has its own first ones.
+        let by_time = SortOptions { descending: false, nulls_first: false };
+        let first = sort_to_indices(found.column(0), Some(by_time), Some(limit)).map_err(computing)?;
+        take_record_batch(&found, &first).map_err(computing)
     }
 
     fn schema(&self) -> SchemaRef {

@@ -49,6 +49,8 @@ pub struct TableSummary {
     pub kind: String,
     /// Keys in it.
     pub rows: u64,
+    /// Parts that it is divided into: one for each thread of the query that has some of it.
+    pub parts: usize,
     /// Bytes of its files.
     pub file_bytes: u64,
     /// Files that are a whole table.
@@ -95,6 +97,7 @@ impl TableSummary {
             table: stored.name().to_owned(),
             kind: stored.kind().to_owned(),
             rows: stored.rows(),
+            parts: stored.parts(),
             file_bytes: stored.file_bytes,
             snapshots: stored.snapshots,
             deltas: stored.deltas,

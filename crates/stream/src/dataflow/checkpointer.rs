@@ -1,16 +1,16 @@
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use yeoul_base::{failpoint, failpoint_error};
+use yeoul_net::supervise::must_not_panic;
 
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, StateFile};
 use crate::checkpoint::{CheckpointStore, CommitMarker, Marked, OutputMarker};
 use crate::connectors::kafka::{CommitOutcome, Transactions};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{Layout, Version};
+use crate::state::PartVersion;
 
 /// The thread that writes a query's checkpoints, while its rows go on. It has at most one to write: the coordinator begins none
 /// before the one before is complete.
@@ -21,7 +21,7 @@ pub(super) struct Checkpointer {
 }
 
 enum Todo {
-    Store { batch: BatchId, generation: u64, versions: Vec<(Arc<Layout>, Version)> },
+    Store { batch: BatchId, generation: u64, versions: Vec<PartVersion> },
     Prepare(Manifest),
     Commit(OutputMarker),
     Mark(Manifest),
@@ -55,7 +55,7 @@ impl Checkpointer {
                         failpoint("stream-before-state");
                         let stored = versions
                             .into_iter()
-                            .map(|(layout, version)| store.store(batch, generation, &layout, version));
+                            .map(|version| store.store(batch, generation, checked(version)));
                         let stored = stored.collect::<Result<_>>().map(Outcome::Stored);
                         failpoint("stream-after-state");
                         stored
@@ -96,12 +96,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// `Internal` if the thread broke.
-    pub fn store(
-        &self,
-        batch: BatchId,
-        generation: u64,
-        versions: Vec<(Arc<Layout>, Version)>,
-    ) -> Result<()> {
+    pub fn store(&self, batch: BatchId, generation: u64, versions: Vec<PartVersion>) -> Result<()> {
         self.send(Todo::Store { batch, generation, versions })
     }
 
@@ -155,6 +150,21 @@ impl Drop for Checkpointer {
             let _ = thread.join();
         }
     }
+}
+
+/// A version whose rows are looked at on their way: the process ends, and its checkpoint stays as it was, if a shard has state of
+/// another one's keys.
+fn checked(of: PartVersion) -> PartVersion {
+    let PartVersion { part, mut version } = of;
+    if !part.partitions.is_all() {
+        let partitions = part.partitions;
+        version.rows = Box::new(version.rows.inspect(move |rows| {
+            if let Ok(rows) = rows {
+                must_not_panic("stream", "division of state among shards", || partitions.assert_holds(rows));
+            }
+        }));
+    }
+    PartVersion { part, version }
 }
 
 fn broke() -> Error {

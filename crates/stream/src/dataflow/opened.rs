@@ -3,15 +3,15 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 use super::inputs::{Input, Inputs};
+use super::shards::{restored, start_shards};
 use crate::checkpoint::storage::{CheckpointAddress, Patience, Storage};
-use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumption};
 use crate::connectors::kafka::Transactions;
 use crate::connectors::{Sink, SinkConnector, StreamConnector, TableConnector};
-use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
-use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
+use crate::state::MemoryShare;
 
 /// A query that has its checkpoint, and whose connectors are open.
 pub(super) struct Opened {
@@ -144,9 +144,9 @@ impl Opened {
         let reason = |error| format!("the query goes on from its last checkpoint: {error:?}");
         recovered.warnings.extend(lost.map(reason));
         let contents = std::mem::take(&mut recovered.state);
-        let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
-        let mut operators = Operators::with_tables(query, &recovered.manifest, tables)?;
-        operators.charge(memory)?;
+        let manifest = &recovered.manifest;
+        let tables = restored(&Operators::table_parts(query)?, memory, manifest, contents)?;
+        let mut operators = Operators::with_shards(query, manifest, tables, memory, &mut start_shards)?;
         operators.set_tables_at_rest(&at_rest, memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();
@@ -165,25 +165,6 @@ impl Opened {
 pub(super) fn taken_over(query: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("another process has taken the query '{query}' over"))
         .with_hint("run one process for a checkpoint; this one has written nothing since")
-}
-
-/// The tables of state that a checkpoint holds.
-fn restored(
-    layouts: &[Arc<Layout>],
-    memory: &MemoryShare,
-    manifest: &Manifest,
-    contents: Vec<Vec<u8>>,
-) -> Result<Vec<Box<dyn StateTable>>> {
-    let tables: Result<Vec<_>> =
-        layouts.iter().map(|layout| MemoryTable::new(Arc::clone(layout), memory.clone())).collect();
-    let mut tables = tables?;
-    for (file, content) in manifest.state_files.iter().zip(contents) {
-        let Some(at) = layouts.iter().position(|layout| layout.name == file.table) else {
-            return Err(corrupt(format!("the checkpoint has a table '{}' of no operator", file.table)));
-        };
-        tables[at].restore(read_state_file(&layouts[at], content)?)?;
-    }
-    Ok(tables.into_iter().map(|table| Box::new(table) as Box<dyn StateTable>).collect())
 }
 
 fn check_same_schema(connector: &SchemaRef, planned: &SchemaRef) -> Result<()> {

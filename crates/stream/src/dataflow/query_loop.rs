@@ -1,6 +1,7 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use chrono::{DateTime, SecondsFormat};
 use serde_json::Value;
@@ -17,13 +18,14 @@ use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use super::phases::Phase;
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
-use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, new_id};
+use crate::checkpoint::{
+    BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, add_state_files, new_id,
+};
 use crate::connectors::kafka::{CommitOutcome, Transactions};
 use crate::connectors::{Sink, SinkConnector, SourceReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
-use crate::state::VersionKind;
 
 /// Longest wait for rows: how soon a stop is seen.
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -33,6 +35,8 @@ const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
 const TIMEOUT_PART: i64 = 4;
 /// Shortest wait.
 const WAIT_LEAST: Duration = Duration::from_millis(1);
+/// Most batches of records whose latencies are counted together.
+const ARRIVED_MAX: usize = 4096;
 
 /// A query at work: it takes rows, pushes them to the sink, and carries out what the coordinator says.
 pub(super) struct QueryLoop<'a> {
@@ -57,6 +61,8 @@ pub(super) struct QueryLoop<'a> {
     transactions: Option<Transactions>,
     epoch: Epoch,
     latencies: Latencies,
+    /// Times of records that may still be on their way through shards.
+    arrived: Vec<ArrayRef>,
     is_at_end: bool,
     is_ended: bool,
 }
@@ -126,6 +132,7 @@ impl<'a> QueryLoop<'a> {
             transactions,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),
+            arrived: Vec::new(),
             is_at_end: false,
             is_ended: false,
         })
@@ -177,8 +184,16 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn poll(&mut self) -> Result<()> {
-        std::thread::sleep(self.gathering.pause(Instant::now()));
-        let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
+        // What shards let out is not to wait for rows.
+        let is_outstanding = self.operators.is_outstanding();
+        let wait = match self.in_flight {
+            _ if is_outstanding => Duration::ZERO,
+            Some(_) => WAIT_IN_FLIGHT,
+            None => self.wait(),
+        };
+        if !is_outstanding {
+            std::thread::sleep(self.gathering.pause(Instant::now()));
+        }
         let polled = self.inputs.poll(wait)?;
         self.warn();
         let (input, count) = polled.rows.as_ref().map_or((0, 0), |(input, rows)| (*input, rows.num_rows()));
@@ -188,7 +203,19 @@ impl<'a> QueryLoop<'a> {
             Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
             None => self.is_at_end = polled.is_at_end,
         }
-        polled.rows.map_or(Ok(()), |(input, rows)| self.push(input, rows))
+        match polled.rows {
+            Some((input, rows)) => self.push(input, rows),
+            None if is_outstanding => self.take_outstanding(),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings to the sink what shards let out, or waits for it, and soon looks for rows again.
+    fn take_outstanding(&mut self) -> Result<()> {
+        let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
+        self.operators.take_outstanding(WAIT_LEAST, &mut |rows| write(sink, epoch, &rows))?;
+        self.record_latencies();
+        Ok(())
     }
 
     fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
@@ -227,6 +254,7 @@ impl<'a> QueryLoop<'a> {
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
         self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))?;
         self.epoch.phases.add(Phase::AddBatch, began.elapsed());
+        self.record_latencies();
         Ok(())
     }
 
@@ -260,11 +288,22 @@ impl<'a> QueryLoop<'a> {
         self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows))?;
         self.epoch.phases.add(Phase::AddBatch, began.elapsed());
         if let Some(times) = kept.column_by_name("timestamp") {
-            let now_us = now_ms() * 1000;
+            self.arrived.push(Arc::clone(times));
+        }
+        self.record_latencies();
+        Ok(())
+    }
+
+    /// Counts the latencies of records once all that comes of them has been written. Of very many it does so before.
+    fn record_latencies(&mut self) {
+        if self.operators.is_outstanding() && self.arrived.len() < ARRIVED_MAX {
+            return;
+        }
+        let now_us = now_ms() * 1000;
+        for times in self.arrived.drain(..) {
             let times = times.as_primitive::<TimestampMicrosecondType>();
             times.iter().flatten().for_each(|time| self.latencies.record(now_us.saturating_sub(time) / 1000));
         }
-        Ok(())
     }
 
     /// Looks at the clock, the sinks and the checkpoint in flight.
@@ -283,12 +322,7 @@ impl<'a> QueryLoop<'a> {
             match outcome {
                 Some(Outcome::Stored(files)) => {
                     let InFlight { manifest, .. } = self.in_flight.as_mut().expect("its state was stored");
-                    for file in files {
-                        if file.kind == VersionKind::Snapshot {
-                            manifest.state_files.retain(|earlier| earlier.table != file.table);
-                        }
-                        manifest.state_files.push(file);
-                    }
+                    add_state_files(&mut manifest.state_files, files);
                     self.carry_out(Event::Stored(batch))?;
                 }
                 Some(Outcome::Prepared) => self.carry_out(Event::Prepared(batch))?,

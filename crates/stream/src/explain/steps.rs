@@ -9,6 +9,7 @@ use super::outline::{Pairs, StateOutline, StepOutline};
 use crate::connectors::StreamConnector;
 use crate::connectors::option_table::Direction;
 use crate::error::Result;
+use crate::operators::Operators;
 use crate::plan::{
     AggregatePlan, JoinPlan, LookupPlan, OutputMode, PlanNode, Query, ScanPlan, Stage, WindowFunction,
     duration_text, type_name,
@@ -46,6 +47,14 @@ impl<'a> Steps<'a> {
             let table = &self.query.tables[plan.table];
             outline.name = Some(table.name.clone());
             outline.options = Pairs(table.options.shown());
+        }
+        if let Some(shards) = Operators::shards_of(self.query, step) {
+            let to = if shards == 1 {
+                "to one shard: there is no key by which to divide".to_owned()
+            } else {
+                format!("by key, to {shards} shards")
+            };
+            outline.tell("exchange", to);
         }
         outline.state =
             layouts.iter().enumerate().map(|(at, layout)| state(layout, self.kept(step, at))).collect();

@@ -43,6 +43,7 @@ query counts
 │  trigger = real time
 │  execution.checkpointing.interval = 100 ms
 │  yeoul.stream.tick = 50 ms
+│  parallelism.default = 1
 │  spark.sql.streaming.minBatchesToRetain = 100
 │  spark.sql.streaming.multipleWatermarkPolicy = min
 └─ sink counts
@@ -164,4 +165,20 @@ fn the_outline_is_json_with_sparks_names_of_modes() {
     let project = &json["sink"]["inputs"][0];
     assert_eq!(project["operator"], "project");
     assert!(project["details"]["columns"].as_str().unwrap().ends_with(" AS twice"), "{project}");
+}
+
+#[test]
+fn an_exchange_is_told_of_where_several_threads_have_the_state() {
+    let exchanges = |job: &str| {
+        let query = outlined(job);
+        let steps = with_state(&query.sink).into_iter();
+        steps.map(|step| step.details.get("exchange").map(ToOwned::to_owned)).collect::<Vec<_>>()
+    };
+    let job = "INSERT INTO out SELECT page, count(*) AS n FROM visits GROUP BY page EMIT UPDATES";
+    assert_eq!(exchanges(job), [None]);
+    assert_eq!(exchanges(&format!("SET parallelism = 3; {job}")), [Some("by key, to 3 shards".to_owned())]);
+    assert_eq!(
+        exchanges("SET parallelism = 3; INSERT INTO out SELECT count(*) AS n FROM visits EMIT UPDATES"),
+        [Some("to one shard: there is no key by which to divide".to_owned())]
+    );
 }

@@ -75,6 +75,11 @@ impl Aggregate {
         }
     }
 
+    /// Takes note that the open batch has rows, which may all be of other parts of a table that is divided.
+    pub fn note_rows_of_batch(&mut self) {
+        self.has_changed = true;
+    }
+
     /// True if the end of a batch lets groups go by the watermark.
     pub fn evicts(&self) -> bool {
         self.mode != OutputMode::Complete

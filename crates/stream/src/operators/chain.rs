@@ -1,16 +1,21 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, max};
 use arrow::datatypes::TimestampMicrosecondType;
 
+use super::division::Division;
 use super::join::Out;
 use super::node::{Giver, Node, TableNames, Taker};
-use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Watermark};
+use super::sharded::Sharded;
+use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Shard, StartShards, Watermark};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
 use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP, WatermarkPlan};
-use crate::state::{Layout, MemoryShare, MemoryTable, StateTable, StateUsage, Version};
+use crate::state::{
+    Layout, MemoryShare, MemoryTable, PartVersion, StateTable, StateUsage, TablePart, Version,
+};
 
 /// A query's operators: the tree of its [`Pipeline`](crate::plan::Pipeline), flat, with what gives rows before what takes them.
 pub struct Operators {
@@ -37,6 +42,13 @@ struct Builder<'a, T> {
     scans: Vec<Scan>,
     watermarks: Vec<WatermarkPlan>,
     nodes: Vec<Node>,
+    shards: Option<ShardsOfSteps<'a>>,
+}
+
+/// Shards that steps with state are divided among.
+struct ShardsOfSteps<'a> {
+    memory: &'a MemoryShare,
+    start: StartShards<'a>,
 }
 
 impl Operators {
@@ -55,6 +67,32 @@ impl Operators {
     pub fn layouts_of_steps(query: &Query) -> Result<Vec<Vec<Arc<Layout>>>> {
         let mut names = TableNames::default();
         steps(&query.pipeline.root).into_iter().map(|step| names.layouts(step)).collect()
+    }
+
+    /// The tables of state, or parts of them, that a query with this parallelism needs, in the order in which
+    /// [`with_shards`](Self::with_shards) takes them.
+    ///
+    /// # Errors
+    /// As [`layouts`](Self::layouts).
+    pub fn table_parts(query: &Query) -> Result<Vec<TablePart>> {
+        let parallelism = query.settings.parallelism;
+        let mut parts = Vec::new();
+        for (step, layouts) in steps(&query.pipeline.root).into_iter().zip(Self::layouts_of_steps(query)?) {
+            if layouts.is_empty() {
+                continue;
+            }
+            for partitions in Division::partitions_of(step, parallelism) {
+                let part = |layout: &Arc<Layout>| TablePart { layout: Arc::clone(layout), partitions };
+                parts.extend(layouts.iter().map(part));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Number of shards that have the state of a step; nothing if it has no state, or the query runs on one thread.
+    pub fn shards_of(query: &Query, step: &PlanNode) -> Option<usize> {
+        let parallelism = query.settings.parallelism;
+        (parallelism > 1 && step.has_state()).then(|| Division::shards_of(step, parallelism))
     }
 
     /// The table of state that a query with at most one needs.
@@ -97,7 +135,7 @@ impl Operators {
             Ok(Box::new(table) as Box<dyn StateTable>)
         };
         let tables: Result<Vec<_>> = Self::layouts(query)?.into_iter().map(table).collect();
-        let mut operators = Self::build(query, 1, (0, 0), tables?)?;
+        let mut operators = Self::build(query, 1, (0, 0), tables?, None)?;
         operators.charge(memory)?;
         Ok(operators)
     }
@@ -134,7 +172,27 @@ impl Operators {
         tables: Vec<Box<dyn StateTable>>,
     ) -> Result<Self> {
         let watermarks_ms = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
-        Self::build(query, checkpoint.generation, watermarks_ms, tables)
+        Self::build(query, checkpoint.generation, watermarks_ms, tables, None)
+    }
+
+    /// The same, with the state of each step in shards, which `start` starts: as many as the query's parallelism says, with
+    /// [their parts](Self::table_parts) of tables. What is kept beside tables grows into this memory. A query whose parallelism is 1
+    /// has none.
+    ///
+    /// # Errors
+    /// As [`of_new_query`](Self::of_new_query) and `start`.
+    pub fn with_shards(
+        query: &Query,
+        checkpoint: &Manifest,
+        tables: Vec<Box<dyn StateTable>>,
+        memory: &MemoryShare,
+        start: StartShards<'_>,
+    ) -> Result<Self> {
+        let watermarks_ms = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
+        let shards = (query.settings.parallelism > 1).then_some(ShardsOfSteps { memory, start });
+        let mut operators = Self::build(query, checkpoint.generation, watermarks_ms, tables, shards)?;
+        operators.charge(memory)?;
+        Ok(operators)
     }
 
     /// Operators of a query with at most one table of state.
@@ -145,11 +203,12 @@ impl Operators {
         Self::with_tables(query, checkpoint, table.into_iter().collect())
     }
 
-    fn build(
-        query: &Query,
+    fn build<'a>(
+        query: &'a Query,
         life: u64,
         (current_ms, late_ms): (i64, i64),
         tables: Vec<Box<dyn StateTable>>,
+        shards: Option<ShardsOfSteps<'a>>,
     ) -> Result<Self> {
         let mut builder = Builder {
             query,
@@ -159,6 +218,7 @@ impl Operators {
             scans: Vec::new(),
             watermarks: Vec::new(),
             nodes: Vec::new(),
+            shards,
         };
         builder.add(&query.pipeline.root)?;
         let Builder { scans, watermarks, nodes, .. } = builder;
@@ -242,17 +302,42 @@ impl Operators {
     /// As [`push_from`](Self::push_from).
     pub fn end_batch_into(&mut self, out: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         for at in 0..self.nodes.len() {
-            let (before, after) = self.nodes.split_at_mut(at + 1);
-            let node = &mut before[at];
-            let to = node.to;
-            node.end_batch(&mut |rows| match to {
-                Some(to) => push_on(after, at + 1, to, rows, out),
-                None => out(rows),
-            })?;
+            let (node, mut after) = node_with_those_after(&mut self.nodes, at);
+            node.end_batch(&mut |rows| after.give(rows, out))?;
         }
         self.watermark.end_batch();
         self.move_watermarks(self.watermark.current_ms());
         Ok(())
+    }
+
+    /// True if rows are on their way through shards: what comes of them is not all given yet.
+    pub fn is_outstanding(&self) -> bool {
+        self.nodes.iter().any(Node::is_outstanding)
+    }
+
+    /// Gives what shards have let out meanwhile, or waits for some at most so long.
+    ///
+    /// # Errors
+    /// As [`push_from`](Self::push_from).
+    pub fn take_outstanding(
+        &mut self,
+        wait: Duration,
+        out: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let mut has_some = false;
+        for at in 0..self.nodes.len() {
+            has_some |= self.take_ready(at, Duration::ZERO, out)?;
+        }
+        match self.nodes.iter().position(Node::is_outstanding) {
+            Some(first) if !has_some && !wait.is_zero() => self.take_ready(first, wait, out).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_ready(&mut self, at: usize, wait: Duration, out: Out<'_>) -> Result<bool> {
+        let (node, mut after) = node_with_those_after(&mut self.nodes, at);
+        let Some(shards) = node.shards() else { return Ok(false) };
+        shards.take_ready(wait, &mut |rows| after.give(rows, out))
     }
 
     /// Ends the open batch, and gives what comes out at its end.
@@ -288,7 +373,7 @@ impl Operators {
     ///
     /// # Errors
     /// As the tables of state.
-    pub fn versions(&mut self) -> Result<Vec<(Arc<Layout>, Version)>> {
+    pub fn versions(&mut self) -> Result<Vec<PartVersion>> {
         let versions: Result<Vec<_>> = self.nodes.iter_mut().map(Node::versions).collect();
         Ok(versions?.into_iter().flatten().collect())
     }
@@ -298,7 +383,7 @@ impl Operators {
     /// # Errors
     /// As [`versions`](Self::versions).
     pub fn version(&mut self) -> Result<Option<Version>> {
-        Ok(self.versions()?.pop().map(|(_, version)| version))
+        Ok(self.versions()?.pop().map(|part| part.version))
     }
 
     /// Names of operators with state, with what their state is and what was done with it since this was asked last.
@@ -328,9 +413,39 @@ impl<T: Iterator<Item = Box<dyn StateTable>>> Builder<'_, T> {
                 Giver::Node(node) => self.nodes[*node].to = to,
             }
         }
-        let made = Node::new(step, self.query.output_mode, self.life, from, layouts, &mut self.tables)?;
+        let made = match self.shards.take() {
+            Some(mut shards) if step.has_state() => {
+                let made = self.sharded(step, from, layouts, &mut shards);
+                self.shards = Some(shards);
+                made?
+            }
+            shards => {
+                self.shards = shards;
+                Node::new(step, self.query.output_mode, self.life, from, layouts, &mut self.tables)?
+            }
+        };
         self.nodes.push(made);
         Ok(Giver::Node(node))
+    }
+
+    /// A step with state in shards, each of which has an operator over tables of its own.
+    fn sharded(
+        &mut self,
+        step: &PlanNode,
+        from: Vec<Giver>,
+        layouts: Vec<Arc<Layout>>,
+        ShardsOfSteps { memory, start }: &mut ShardsOfSteps<'_>,
+    ) -> Result<Node> {
+        let (mode, parallelism) = (self.query.output_mode, self.query.settings.parallelism);
+        let mut shards = Vec::new();
+        for (number, partitions) in Division::partitions_of(step, parallelism).into_iter().enumerate() {
+            let mut node = Node::new(step, mode, self.life, Vec::new(), layouts.clone(), &mut self.tables)?;
+            node.charge(memory)?;
+            shards.push(Shard::new(number, partitions, node));
+        }
+        let division = Division::new(step, parallelism)?;
+        let sharded = Sharded::new(step, mode, division, shards, &layouts[0].name, &mut **start)?;
+        Ok(Node::sharded(sharded, from, layouts))
     }
 
     fn add_scan(&mut self, plan: &ScanPlan) -> Giver {
@@ -349,6 +464,31 @@ fn steps(root: &PlanNode) -> Vec<&PlanNode> {
     let mut all: Vec<&PlanNode> = root.inputs().into_iter().flat_map(steps).collect();
     all.push(root);
     all
+}
+
+/// Nodes after one, as the takers of what it gives.
+struct After<'a> {
+    nodes: &'a mut [Node],
+    /// Number of the first of them.
+    first: usize,
+    to: Option<Taker>,
+}
+
+impl After<'_> {
+    fn give(&mut self, rows: RecordBatch, out: Out<'_>) -> Result<()> {
+        match self.to {
+            Some(to) => push_on(self.nodes, self.first, to, rows, out),
+            None => out(rows),
+        }
+    }
+}
+
+/// A node, and those after it.
+fn node_with_those_after(nodes: &mut [Node], at: usize) -> (&mut Node, After<'_>) {
+    let (before, after) = nodes.split_at_mut(at + 1);
+    let node = &mut before[at];
+    let to = node.to;
+    (node, After { nodes: after, first: at + 1, to })
 }
 
 /// Pushes rows into a node and what comes of them into those after it; the nodes are those from number `first` on.

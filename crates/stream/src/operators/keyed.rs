@@ -146,6 +146,12 @@ impl Keyed {
         }
     }
 
+    /// The first time on the machine's clock at which a key times out.
+    pub fn next_timer_ms(&self) -> Option<i64> {
+        let is_by_clock = self.plan.function.timeout() == Timeout::ProcessingTime;
+        self.timers.first().filter(|_| is_by_clock).map(|(at_ms, _)| *at_ms)
+    }
+
     /// Takes rows of the open batch; gives what comes out at once.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row
 //! - [`Aggregate`], [`Deduplicate`], [`Join`], [`Keyed`]: what keeps state, in tables
 //! - [`Lookup`]: rows with those of a table at rest
+//! - [`Shard`]: a part of what keeps state, for a thread of its own; [`Exchange`]: the way of rows to shards and back
 //! - [`Watermark`]: which rows are late and which are over
 
 mod accumulation;
@@ -11,11 +12,15 @@ mod aggregate;
 mod calc;
 mod chain;
 mod deduplicate;
+mod division;
 mod event_time;
+mod exchange;
 mod join;
 mod keyed;
 mod lookup;
 mod node;
+mod shard;
+mod sharded;
 mod watermark;
 mod window_assigner;
 
@@ -23,9 +28,11 @@ pub use aggregate::Aggregate;
 pub use calc::Calc;
 pub use chain::Operators;
 pub use deduplicate::Deduplicate;
+pub use exchange::{Done, Exchange, FromShard, OpenBatch, StartShards, ToShard};
 pub use join::Join;
 pub use keyed::Keyed;
 pub use lookup::Lookup;
+pub use shard::Shard;
 pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
 

@@ -5,10 +5,12 @@ use arrow::datatypes::SchemaRef;
 
 use super::event_time::bucket_at;
 use super::join::Out;
+use super::sharded::Sharded;
 use super::{Aggregate, Calc, Deduplicate, Join, Keyed, Lookup, OperatorCounts, WindowAssigner};
 use crate::error::{Result, computing};
 use crate::plan::{OutputMode, PlanNode};
-use crate::state::{Layout, MemoryShare, StateTable, StateUsage, Version};
+use crate::state::{Layout, MemoryShare, PartVersion, PartitionSet, StateTable, StateUsage, TablePart};
+use crate::state_function::Timeout;
 
 /// An operator among those of a query, with its watermarks.
 pub(super) struct Node {
@@ -51,6 +53,36 @@ enum Operator {
     Lookup(Box<Lookup>),
     /// Rows of several inputs, with one schema.
     Union(SchemaRef),
+    /// One of those with state, in parts on threads of their own.
+    Sharded(Box<Sharded>),
+}
+
+/// Occasion for the end of a batch without rows to let something go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wakes {
+    Never,
+    /// The watermark has risen.
+    WhenRisen,
+    /// The machine's clock has passed the first timer.
+    AtTimer,
+}
+
+impl Wakes {
+    /// That of a step.
+    pub fn of(step: &PlanNode, mode: OutputMode) -> Self {
+        let when_risen = |is_so: bool| if is_so { Self::WhenRisen } else { Self::Never };
+        match step {
+            PlanNode::Aggregate { .. } => when_risen(mode != OutputMode::Complete),
+            PlanNode::Deduplicate { .. } => Self::WhenRisen,
+            PlanNode::Join { plan, .. } => when_risen(plan.sides.iter().any(|side| side.bound.is_some())),
+            PlanNode::Keyed { plan, .. } => match plan.function.timeout() {
+                Timeout::None => Self::Never,
+                Timeout::EventTime => Self::WhenRisen,
+                Timeout::ProcessingTime => Self::AtTimer,
+            },
+            _ => Self::Never,
+        }
+    }
 }
 
 /// Names of tables: the operator's kind, and from its second on a number.
@@ -121,6 +153,22 @@ impl Node {
         Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
     }
 
+    /// A step whose state is divided among shards.
+    pub fn sharded(sharded: Sharded, from: Vec<Giver>, layouts: Vec<Arc<Layout>>) -> Self {
+        let operator = Operator::Sharded(Box::new(sharded));
+        Self { operator, from, to: None, layouts, current_ms: None, late_ms: None }
+    }
+
+    /// Its shards, if it has some.
+    pub fn shards(&mut self) -> Option<&mut Sharded> {
+        if let Operator::Sharded(sharded) = &mut self.operator { Some(sharded) } else { None }
+    }
+
+    /// True if shards are at work for it.
+    pub fn is_outstanding(&self) -> bool {
+        matches!(&self.operator, Operator::Sharded(sharded) if sharded.is_outstanding())
+    }
+
     /// Takes rows on an input.
     pub fn push(&mut self, input: usize, rows: RecordBatch, out: Out<'_>) -> Result<()> {
         let given = match &mut self.operator {
@@ -131,6 +179,9 @@ impl Node {
             Operator::Join(join) => return join.push(input, rows, self.late_ms, out),
             Operator::Keyed(keyed) => keyed.push(rows, self.late_ms, self.current_ms)?,
             Operator::Lookup(lookup) => return lookup.push(&rows, out),
+            Operator::Sharded(sharded) => {
+                return sharded.push(input, rows, (self.current_ms, self.late_ms), out);
+            }
             Operator::Union(schema) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
                 let (schema, columns) = (Arc::clone(schema), rows.columns().to_vec());
@@ -153,7 +204,15 @@ impl Node {
                 let given = keyed.end_batch(self.current_ms)?;
                 given.into_iter().try_for_each(|rows| give(Some(rows), out))
             }
+            Operator::Sharded(sharded) => sharded.end_batch((self.current_ms, self.late_ms), out),
             _ => Ok(()),
+        }
+    }
+
+    /// Takes note that the open batch has rows, in whichever shard: where all groups come out, they do in each.
+    pub fn note_rows_of_batch(&mut self) {
+        if let Operator::Aggregate(aggregate) = &mut self.operator {
+            aggregate.note_rows_of_batch();
         }
     }
 
@@ -161,6 +220,10 @@ impl Node {
     pub fn output_watermark_ms(&self, watermark_ms: i64) -> i64 {
         match &self.operator {
             Operator::Join(join) => join.plan().output_watermark_ms(watermark_ms),
+            Operator::Sharded(sharded) => match sharded.step() {
+                PlanNode::Join { plan, .. } => plan.output_watermark_ms(watermark_ms),
+                _ => watermark_ms,
+            },
             _ => watermark_ms,
         }
     }
@@ -173,14 +236,22 @@ impl Node {
             Operator::Deduplicate(_) => has_risen,
             Operator::Join(join) => has_risen && join.evicts(),
             Operator::Keyed(keyed) => keyed.wants_empty_batch(has_risen),
+            Operator::Sharded(sharded) => sharded.wants_empty_batch(has_risen),
             _ => false,
         }
     }
 
+    /// The first time on the machine's clock at which a key times out.
+    pub fn next_timer_ms(&self) -> Option<i64> {
+        if let Operator::Keyed(keyed) = &self.operator { keyed.next_timer_ms() } else { None }
+    }
+
     /// Sets the machine's clock, in milliseconds since 1970.
     pub fn set_now_ms(&mut self, now_ms: i64) {
-        if let Operator::Keyed(keyed) = &mut self.operator {
-            keyed.set_now_ms(now_ms);
+        match &mut self.operator {
+            Operator::Keyed(keyed) => keyed.set_now_ms(now_ms),
+            Operator::Sharded(sharded) => sharded.set_now_ms(now_ms),
+            _ => {}
         }
     }
 
@@ -202,6 +273,7 @@ impl Node {
         match &mut self.operator {
             Operator::Aggregate(aggregate) => aggregate.set_gathering(is_gathering),
             Operator::Keyed(keyed) => keyed.set_gathering(is_gathering),
+            Operator::Sharded(sharded) => sharded.set_gathering(is_gathering),
             _ => {}
         }
     }
@@ -218,11 +290,15 @@ impl Node {
     }
 
     /// Changes in its state since this was asked last.
-    pub fn versions(&mut self) -> Result<Vec<(Arc<Layout>, Version)>> {
+    pub fn versions(&mut self) -> Result<Vec<PartVersion>> {
+        if let Operator::Sharded(sharded) = &mut self.operator {
+            return sharded.versions();
+        }
         let layouts = self.layouts.clone();
         let mut versions = Vec::new();
         for (layout, table) in layouts.into_iter().zip(self.tables()) {
-            versions.extend(table.version()?.map(|version| (layout, version)));
+            let part = TablePart { layout, partitions: PartitionSet::ALL };
+            versions.extend(table.version()?.map(|version| PartVersion { part, version }));
         }
         Ok(versions)
     }
@@ -236,6 +312,7 @@ impl Node {
             Operator::Keyed(keyed) => {
                 return Some(("flatMapGroupsWithState", keyed.usage(), keyed.take_counts()));
             }
+            Operator::Sharded(sharded) => return Some(sharded.take_usage()),
             _ => return None,
         };
         let mut usage = StateUsage::default();

@@ -1,5 +1,6 @@
 use super::{duration_text, parse_duration_ms};
 use crate::error::{Error, Result, invalid};
+use crate::state::VIRTUAL_PARTITIONS;
 
 /// Shortest time between checkpoints, in milliseconds. Each batch of a trigger by time is one.
 const CHECKPOINT_INTERVAL_MIN_MS: i64 = 10;
@@ -16,7 +17,7 @@ pub struct SettingEntry {
 }
 
 /// All keys of `SET`: one that is not here is refused.
-pub const SETTINGS: [SettingEntry; 5] = [
+pub const SETTINGS: [SettingEntry; 6] = [
     SettingEntry {
         key: "trigger",
         values: "`real time`, `every` and a duration, `available now` or `once`",
@@ -31,6 +32,11 @@ pub const SETTINGS: [SettingEntry; 5] = [
         key: "yeoul.stream.tick",
         values: "duration, at least 1 ms",
         meaning: "time between moves of the watermark while rows come as they will",
+    },
+    SettingEntry {
+        key: "parallelism.default",
+        values: "number from 1 to 128",
+        meaning: "threads among which the state of each step is divided, by key, as in Flink; `parallelism` is the same key; a query goes on from its checkpoint with another number",
     },
     SettingEntry {
         key: "spark.sql.streaming.minBatchesToRetain",
@@ -77,6 +83,8 @@ pub struct Settings {
     pub checkpoint_interval_ms: i64,
     /// Milliseconds between moves of the watermark: `yeoul.stream.tick`.
     pub tick_ms: i64,
+    /// Threads among which the state of each step is divided: `parallelism.default`, as in Flink.
+    pub parallelism: usize,
     /// Checkpoints that are kept: `spark.sql.streaming.minBatchesToRetain`, as in Spark.
     pub retained_checkpoints: usize,
     /// Which watermark counts among those of several streams: `spark.sql.streaming.multipleWatermarkPolicy`, as in Spark.
@@ -91,6 +99,7 @@ impl Default for Settings {
             trigger: Trigger::RealTime,
             checkpoint_interval_ms: 1000,
             tick_ms: 50,
+            parallelism: 1,
             retained_checkpoints: 100,
             watermark_policy: WatermarkPolicy::Min,
         }
@@ -109,6 +118,12 @@ impl Settings {
                 self.checkpoint_interval_ms = duration(key, value, CHECKPOINT_INTERVAL_MIN_MS)?;
             }
             "yeoul.stream.tick" => self.tick_ms = duration(key, value, 1)?,
+            "parallelism.default" | "parallelism" => {
+                let most = usize::from(VIRTUAL_PARTITIONS);
+                let wrong = || wrong(key, value, &format!("a whole number from 1 to {most}"));
+                let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+                self.parallelism = number.ok_or_else(wrong)?;
+            }
             "spark.sql.streaming.minBatchesToRetain" => {
                 let wrong = || wrong(key, value, "a whole number from 2 on");
                 self.retained_checkpoints = value.parse().ok().filter(|kept| *kept >= 2).ok_or_else(wrong)?;
@@ -140,6 +155,7 @@ impl Settings {
             },
             "execution.checkpointing.interval" => duration_text(self.checkpoint_interval_ms),
             "yeoul.stream.tick" => duration_text(self.tick_ms),
+            "parallelism.default" | "parallelism" => self.parallelism.to_string(),
             "spark.sql.streaming.minBatchesToRetain" => self.retained_checkpoints.to_string(),
             "spark.sql.streaming.multipleWatermarkPolicy" => match self.watermark_policy {
                 WatermarkPolicy::Min => "min".to_owned(),
@@ -189,6 +205,10 @@ mod tests {
         settings.set("spark.sql.streaming.minBatchesToRetain", "5").unwrap();
         assert_eq!((settings.trigger, settings.checkpoint_interval_ms), (Trigger::AvailableNow, 100));
         assert_eq!(settings.retained_checkpoints, 5);
+        settings.set("parallelism", "3").unwrap();
+        assert_eq!((settings.parallelism, settings.get("parallelism.default")), (3, Some("3".to_owned())));
+        settings.set("parallelism.default", "128").unwrap();
+        assert_eq!(settings.parallelism, 128);
         let mut timed = Settings::default();
         for (value, trigger) in [("Once", Trigger::Once), ("every 5 seconds", Trigger::Every(5000))] {
             timed.set("trigger", value).unwrap();
@@ -202,6 +222,9 @@ mod tests {
             ("execution.checkpointing.interval", "1 ms"),
             ("spark.sql.streaming.minBatchesToRetain", "1"),
             ("spark.sql.shuffle.partitions", "5"),
+            ("parallelism", "0"),
+            ("parallelism.default", "129"),
+            ("parallelism.default", "max"),
         ] {
             let error = settings.set(key, value).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
@@ -215,6 +238,7 @@ mod tests {
             trigger: Trigger::AvailableNow,
             checkpoint_interval_ms: 1500,
             tick_ms: 20,
+            parallelism: 5,
             retained_checkpoints: 7,
             watermark_policy: WatermarkPolicy::Max,
         };

@@ -134,7 +134,17 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
                     of.iter().for_each(|key| drop(model.remove(key)));
                 }
                 9 => {
-                    if let Some(version) = table.version().unwrap().map(stored) {
+                    let is_wanted = random.once_in(6);
+                    if is_wanted {
+                        table.want_snapshot();
+                    }
+                    let version = table.version().unwrap().map(stored);
+                    let is_snapshot = version.as_ref().is_some_and(|v| v.kind == VersionKind::Snapshot);
+                    assert!(
+                        is_snapshot || !is_wanted,
+                        "a snapshot was wanted, whether anything changed or not"
+                    );
+                    if let Some(version) = version {
                         let has_removed = |rows: &StateRows| rows.buckets.contains(&Bucket::REMOVED);
                         removing_deltas += usize::from(version.rows.iter().any(has_removed));
                         kinds[usize::from(version.kind == VersionKind::Delta)] += 1;
@@ -162,7 +172,7 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
         assert!(kinds[0] > 0 && kinds[1] > 0, "there were snapshots and deltas: {kinds:?}");
     }
     assert!(
-        removed > 10_000 && removing_deltas > 300,
+        removed > 10_000 && removing_deltas > 250,
         "{removed} keys removed, {removing_deltas} deltas with such"
     );
 }

@@ -2,6 +2,7 @@
 //!
 //! - [`StateTable`]: what an operator asks of a provider; its unit is a batch of [`Keys`]
 //! - [`StateRows`], [`Version`], [`StoredVersion`]: state on its way to a checkpoint and back
+//! - [`VirtualPartition`], [`PartitionSet`]: keys in parts, of which each thread has its own; [`TablePart`], [`PartVersion`]
 //! - [`MemoryTable`]: the provider `memory`: columns in memory
 //! - [`MemoryShare`]: the memory that state may grow into
 
@@ -9,6 +10,7 @@ mod keys;
 mod layout;
 mod memory;
 mod memory_share;
+mod partition_set;
 mod rows;
 mod table;
 
@@ -19,5 +21,8 @@ pub use keys::{Bucket, KeyHash, Keys, VIRTUAL_PARTITIONS, VirtualPartition};
 pub use layout::Layout;
 pub use memory::MemoryTable;
 pub use memory_share::MemoryShare;
+pub use partition_set::PartitionSet;
 pub use rows::StateRows;
-pub use table::{Found, FoundRows, StateTable, StateUsage, StoredVersion, Version, VersionKind};
+pub use table::{
+    Found, FoundRows, PartVersion, StateTable, StateUsage, StoredVersion, TablePart, Version, VersionKind,
+};

@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
 
-use super::{Bucket, Keys, StateRows};
+use super::{Bucket, Keys, Layout, PartitionSet, StateRows};
 use crate::error::Result;
 
 /// Values by key, as an operator needs them of a provider. Its unit is a batch of keys: a provider that has a way to go for them
@@ -49,6 +51,9 @@ pub trait StateTable: Send {
     /// # Errors
     /// As the provider.
     fn version(&mut self) -> Result<Option<Version>>;
+
+    /// Has the next version be a snapshot: those before it will not be read again.
+    fn want_snapshot(&mut self);
 
     /// Takes a version in, after those before it.
     ///
@@ -119,6 +124,23 @@ pub struct Version {
     pub evicted_until: Option<Bucket>,
     /// Rows, some at a time; in a delta those of [`Bucket::REMOVED`] say which keys were taken out before the others were set.
     pub rows: Box<dyn Iterator<Item = Result<StateRows>> + Send>,
+}
+
+/// A table of state, or the part of one that a shard has.
+#[derive(Debug, Clone)]
+pub struct TablePart {
+    /// Layout of the table.
+    pub layout: Arc<Layout>,
+    /// Partitions whose keys are in it.
+    pub partitions: PartitionSet,
+}
+
+/// A version of a part of a table.
+pub struct PartVersion {
+    /// The part.
+    pub part: TablePart,
+    /// Version of it.
+    pub version: Version,
 }
 
 /// A version from a checkpoint.

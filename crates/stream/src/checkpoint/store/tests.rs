@@ -9,7 +9,7 @@ use yeoul_disk::{Disk, Fault, FaultyDisk, Operation, RealDisk};
 
 use super::*;
 use crate::checkpoint::storage::LocalFolder;
-use crate::state::VersionKind;
+use crate::state::{Layout, PartitionSet, Version, VersionKind};
 
 pub(in crate::checkpoint) fn claim(sources: &str) -> Claim<'static> {
     Claim {
@@ -208,7 +208,7 @@ pub(in crate::checkpoint) fn layout() -> Layout {
 }
 
 /// A version with this number as key and value.
-pub(in crate::checkpoint) fn version(kind: VersionKind, number: i64) -> Version {
+pub(in crate::checkpoint) fn version(kind: VersionKind, number: i64) -> PartVersion {
     use crate::state::{Bucket, KeyHash, StateRows};
     let column: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![number]));
     let rows = StateRows {
@@ -217,7 +217,8 @@ pub(in crate::checkpoint) fn version(kind: VersionKind, number: i64) -> Version 
         keys: vec![Arc::clone(&column)],
         values: vec![column],
     };
-    Version { kind, evicted_until: None, rows: Box::new([Ok(rows)].into_iter()) }
+    let version = Version { kind, evicted_until: None, rows: Box::new([Ok(rows)].into_iter()) };
+    PartVersion { part: TablePart { layout: Arc::new(layout()), partitions: PartitionSet::ALL }, version }
 }
 
 pub(in crate::checkpoint) fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
@@ -228,7 +229,7 @@ pub(in crate::checkpoint) fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
 /// Completes an epoch with a version of the state.
 fn complete(store: &mut CheckpointStore, last: &Manifest, kind: VersionKind, number: i64) -> Manifest {
     let mut next = after(last, number as u64);
-    let file = store.store(next.batch, next.generation, &layout(), version(kind, number)).unwrap();
+    let file = store.store(next.batch, next.generation, version(kind, number)).unwrap();
     if kind == VersionKind::Snapshot {
         next.state_files.clear();
     }
@@ -245,7 +246,7 @@ fn state_goes_on_from_the_files_of_the_last_checkpoint() {
     let one = complete(&mut store, &first, VersionKind::Snapshot, 11);
     let two = complete(&mut store, &one, VersionKind::Delta, 12);
     // It dies before the marker: nobody names this file, nor does it stand in the way of the next process.
-    store.store(two.batch.next(), two.generation, &layout(), version(VersionKind::Delta, 13)).unwrap();
+    store.store(two.batch.next(), two.generation, version(VersionKind::Delta, 13)).unwrap();
     let mut store = open(place.path());
     let found = store.claim(claim("s")).unwrap();
     assert_eq!(numbers_of(&found.state), [11, 12]);
@@ -360,7 +361,14 @@ fn state_of_a_prepared_checkpoint_outlives_later_checkpoints_without_output() {
         let name = format!("{batch:020}-1-counts");
         std::fs::write(place.path().join(STATE_FOLDER).join(&name), "").unwrap();
         let kind = VersionKind::Snapshot;
-        StateFile { table: "counts".to_owned(), name, kind, bytes: 0, crc32c: 0 }
+        StateFile {
+            table: "counts".to_owned(),
+            name,
+            kind,
+            bytes: 0,
+            crc32c: 0,
+            partitions: PartitionSet::ALL,
+        }
     };
     let is_there =
         |batch: u64| place.path().join(STATE_FOLDER).join(format!("{batch:020}-1-counts")).exists();

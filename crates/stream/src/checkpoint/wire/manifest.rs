@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BatchId;
 use crate::checkpoint::OutputPosition;
-use crate::state::VersionKind;
+use crate::state::{PartitionSet, VersionKind};
 
 /// First word of a manifest.
 const MAGIC: &str = "yeoul-stream-checkpoint";
@@ -73,6 +73,9 @@ pub struct StateFile {
     pub bytes: u64,
     /// Its checksum.
     pub crc32c: u32,
+    /// Virtual partitions of whose keys it is; without the field it is of all.
+    #[serde(default, skip_serializing_if = "PartitionSet::is_all")]
+    pub partitions: PartitionSet,
 }
 
 /// Why bytes are no manifest.
@@ -169,6 +172,7 @@ mod tests {
                 kind: VersionKind::Snapshot,
                 bytes: 9,
                 crc32c: 77,
+                partitions: PartitionSet::of_shards(3)[1],
             }],
             output: None,
         }
@@ -179,6 +183,16 @@ mod tests {
         let bytes = manifest().encode();
         assert!(bytes.starts_with(b"yeoul-stream-checkpoint 1 "));
         assert_eq!(Manifest::decode(&bytes), Ok(manifest()));
+    }
+
+    #[test]
+    fn a_file_of_state_says_of_which_partitions_it_is_unless_of_all() {
+        let mut manifest = manifest();
+        let text = |manifest: &Manifest| serde_json::to_string(manifest).unwrap();
+        assert!(text(&manifest).contains(r#""crc32c":77,"partitions":[[43,85]]"#), "{}", text(&manifest));
+        manifest.state_files[0].partitions = PartitionSet::ALL;
+        assert!(!text(&manifest).contains("partitions"));
+        assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Goal: deduplication and joins give, batch by batch, the rows that Spark's rules give, whatever order rows of a batch come in and
-//! whatever restarts there are. Method: random batches beside models that look at every pair of rows, and hand-worked cases of the
-//! rules that are easy to get wrong.
+//! whatever restarts there are, and however many shards have the state. Method: random batches beside models that look at every pair
+//! of rows, and hand-worked cases of the rules that are easy to get wrong; each restart has another number of shards.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,18 @@ use yeoul_simulation::Random;
 
 use super::*;
 use crate::BatchId;
+use crate::checkpoint::add_state_files;
+use crate::checkpoint::wire::{StateFile, write_state_file};
+use crate::dataflow::{restored, start_shards};
+use crate::operators::Exchange;
 use crate::plan::{JoinKind, Script, StreamDefinition, plan_with};
-use crate::state::StoredVersion;
+use crate::state::{StateRows, StoredVersion};
 
 mod chains;
 mod deduplication;
 mod joins;
 mod keyed;
+mod shards;
 
 const STREAMS: &str = "CREATE STREAM l (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 ms') WITH ('connector' = 'x');\
     CREATE STREAM r (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '30 ms') WITH ('connector' = 'x');\
@@ -58,25 +63,63 @@ fn given(rows: &RecordBatch) -> Vec<Given> {
     (0..rows.num_rows()).map(|row| columns.iter().map(|column| value(column, row)).collect()).collect()
 }
 
+/// Numbers of shards of one process after another.
+const SHARDS: [usize; 5] = [1, 3, 2, 7, 1];
+
 /// Operators of a query with the files of their checkpoints.
 struct Life {
     query: Query,
     operators: Operators,
-    files: BTreeMap<String, Vec<StoredVersion>>,
+    files: Vec<StateFile>,
+    contents: BTreeMap<String, StoredVersion>,
     generation: u64,
+    /// Numbers of shards of one process after another.
+    shards: Vec<usize>,
+    /// True if shards are threads.
+    has_threads: bool,
+    is_gathering: bool,
 }
 
 impl Life {
     fn new(text: &str) -> Self {
-        let query = query(text);
+        Self::with_shards(text, &SHARDS)
+    }
+
+    fn with_shards(text: &str, shards: &[usize]) -> Self {
+        let mut query = query(text);
+        query.settings.parallelism = shards[0];
         let mut life = Self {
             operators: Operators::of_new_query(&query, &MemoryShare::default()).unwrap(),
             query,
-            files: BTreeMap::new(),
+            files: Vec::new(),
+            contents: BTreeMap::new(),
             generation: 1,
+            shards: shards.to_vec(),
+            has_threads: false,
+            is_gathering: true,
         };
-        life.operators.set_gathering(true);
+        life.begin_anew();
         life
+    }
+
+    /// Begins with empty tables.
+    fn begin_anew(&mut self) {
+        let table = |part: TablePart| {
+            Box::new(MemoryTable::new(part.layout, MemoryShare::default()).unwrap()) as Box<dyn StateTable>
+        };
+        let tables = Operators::table_parts(&self.query).unwrap().into_iter().map(table).collect();
+        self.begin(&manifest(self.generation, (0, 0), Vec::new()), tables);
+    }
+
+    fn begin(&mut self, manifest: &Manifest, tables: Vec<Box<dyn StateTable>>) {
+        let in_turns = &mut |_: &str, all: Vec<Shard>| -> Result<Box<dyn Exchange>> {
+            Ok(Box::new(shards::InTurns::new(all, manifest.generation)))
+        };
+        let mut threads = start_shards;
+        let start: StartShards<'_> = if self.has_threads { &mut threads } else { in_turns };
+        let memory = MemoryShare::default();
+        self.operators = Operators::with_shards(&self.query, manifest, tables, &memory, start).unwrap();
+        self.operators.set_gathering(self.is_gathering);
     }
 
     /// A batch of rows of both streams, which come in a random order; what comes out, in the order of its columns.
@@ -100,51 +143,87 @@ impl Life {
             self.operators.push_from(stream, &batch(&rows), &mut take).unwrap();
         }
         out.extend(self.operators.end_batch().unwrap().iter().flat_map(given));
-        for (layout, version) in self.operators.versions().unwrap() {
-            let files = self.files.entry(layout.name.clone()).or_default();
-            if version.kind == crate::state::VersionKind::Snapshot {
-                files.clear();
-            }
-            let rows = version.rows.map(Result::unwrap).collect();
-            files.push(StoredVersion { kind: version.kind, evicted_until: version.evicted_until, rows });
-        }
+        self.save();
         out.sort();
         out
     }
 
-    /// Dies and goes on from the last checkpoint.
-    fn restart(&mut self) {
-        self.generation += 1;
-        let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
-        let manifest = Manifest {
-            query_id: String::new(),
-            generation: self.generation,
-            run_id: None,
-            batch: BatchId(0),
-            timestamp_ms: 0,
-            watermark_ms,
-            late_watermark_ms,
-            sources: Vec::new(),
-            state_identity: None,
-            state_files: Vec::new(),
-            output: None,
-        };
-        let mut tables: Vec<Box<dyn StateTable>> = Vec::new();
-        for layout in Operators::layouts(&self.query).unwrap() {
-            let mut table = MemoryTable::new(Arc::clone(&layout), MemoryShare::default()).unwrap();
-            for version in self.files.get(&layout.name).into_iter().flatten() {
-                let (kind, evicted_until) = (version.kind, version.evicted_until);
-                table.restore(StoredVersion { kind, evicted_until, rows: version.rows.clone() }).unwrap();
-            }
-            tables.push(Box::new(table));
+    /// Takes a checkpoint.
+    fn save(&mut self) {
+        let mut new = Vec::new();
+        for PartVersion { part, version } in self.operators.versions().unwrap() {
+            let name = format!("{}-{}-{}", self.contents.len(), part.layout.name, part.partitions);
+            let rows: Vec<StateRows> = version.rows.map(Result::unwrap).collect();
+            rows.iter().for_each(|rows| part.partitions.assert_holds(rows));
+            new.push(StateFile {
+                table: part.layout.name.clone(),
+                name: name.clone(),
+                kind: version.kind,
+                bytes: 0,
+                crc32c: 0,
+                partitions: part.partitions,
+            });
+            let stored = StoredVersion { kind: version.kind, evicted_until: version.evicted_until, rows };
+            self.contents.insert(name, stored);
         }
-        self.operators = Operators::with_tables(&self.query, &manifest, tables).unwrap();
-        self.operators.set_gathering(true);
+        add_state_files(&mut self.files, new);
+    }
+
+    /// Dies and goes on from the last checkpoint, with another number of shards.
+    fn restart(&mut self) {
+        let next = self.shards[self.generation as usize % self.shards.len()];
+        self.query.settings.parallelism = next;
+        self.generation += 1;
+        let manifest = manifest(self.generation, self.operators.watermarks_ms(), self.files.clone());
+        let contents = self.files.iter().map(|file| {
+            let StoredVersion { kind, evicted_until, rows } = &self.contents[&file.name];
+            StoredVersion { kind: *kind, evicted_until: *evicted_until, rows: rows.clone() }
+        });
+        let contents: Vec<StoredVersion> = contents.collect();
+        let parts = Operators::table_parts(&self.query).unwrap();
+        let tables = restored_versions(&parts, &manifest, contents);
+        self.begin(&manifest, tables);
     }
 
     fn state_keys(&mut self) -> u64 {
         self.operators.take_usages().iter().map(|(_, usage, _)| usage.keys).sum()
     }
+}
+
+fn manifest(
+    generation: u64,
+    (watermark_ms, late_watermark_ms): (i64, i64),
+    state_files: Vec<StateFile>,
+) -> Manifest {
+    Manifest {
+        query_id: String::new(),
+        generation,
+        batch: BatchId(0),
+        timestamp_ms: 0,
+        watermark_ms,
+        late_watermark_ms,
+        sources: Vec::new(),
+        state_identity: None,
+        state_files,
+        output: None,
+    }
+}
+
+/// Tables of a checkpoint, as it is restored.
+fn restored_versions(
+    parts: &[TablePart],
+    manifest: &Manifest,
+    versions: Vec<StoredVersion>,
+) -> Vec<Box<dyn StateTable>> {
+    let contents = manifest.state_files.iter().zip(versions).map(|(file, stored)| {
+        let layout = &parts.iter().find(|part| part.layout.name == file.table).unwrap().layout;
+        let StoredVersion { kind, evicted_until, rows } = stored;
+        let version = Version { kind, evicted_until, rows: Box::new(rows.into_iter().map(Ok)) };
+        let mut bytes = Vec::new();
+        write_state_file(layout, version, &mut bytes).unwrap();
+        bytes
+    });
+    restored(parts, &MemoryShare::default(), manifest, contents.collect()).unwrap()
 }
 
 /// The watermark of two streams, as Spark's tracker has it.

@@ -342,6 +342,10 @@ impl StateTable for MemoryTable {
         Ok(Some(Version { kind, evicted_until, rows: Box::new(rows) }))
     }
 
+    fn want_snapshot(&mut self) {
+        self.deltas = None;
+    }
+
     fn restore(&mut self, version: StoredVersion) -> Result<()> {
         match (version.kind, self.deltas) {
             (VersionKind::Snapshot, _) => {
