@@ -14,7 +14,7 @@ use yeoul_simulation::{Random, Tally, Worlds, events};
 
 use super::flaky_store::{Fate, FlakyStore, Request};
 use super::*;
-use crate::checkpoint::store::tests::{after, claim, layout, numbers_of, version};
+use crate::checkpoint::store::tests::{after, claim, numbers_of, version};
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{CheckpointStore, CommitMarker, Marked};
 use crate::error::{Error, ErrorKind};
@@ -210,7 +210,7 @@ impl World {
         let is_snapshot = next.state_files.is_empty() || self.random.once_in(4);
         let kind = if is_snapshot { VersionKind::Snapshot } else { VersionKind::Delta };
         let number = offset(&next) as i64;
-        let stored = store.store(next.batch, next.generation, &layout(), version(kind, number));
+        let stored = store.store(next.batch, next.generation, version(kind, number));
         let marked = stored.map(|file| {
             if is_snapshot {
                 next.state_files.clear();

@@ -106,7 +106,7 @@ fn a_process_that_stood_still_for_longer_than_checkpoints_are_kept_is_fenced() {
     }
     // Its number is free again, and its state would make that of the other one look too old to be kept.
     let mut late = after(&base, 99);
-    let file = old.store(late.batch, late.generation, &layout(), version(VersionKind::Snapshot, 99)).unwrap();
+    let file = old.store(late.batch, late.generation, version(VersionKind::Snapshot, 99)).unwrap();
     late.state_files = vec![file];
     assert!(!place.path().join(manifest_path(late.batch)).exists());
     assert_eq!(old.mark(&late).unwrap(), Marked::Taken);

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
-use yeoul_disk::{Disk, RealDisk};
+use yeoul_disk::RealDisk;
 
 use super::*;
 use crate::BatchId;
+use crate::checkpoint::storage::{LocalFolder, Storage};
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{CheckpointReader, StoredCheckpoint};
 use crate::dataflow::{Progress, QueryEvent, QueryHandle, start};
@@ -44,8 +45,8 @@ fn started(query: Query, folder: &Path) -> (QueryHandle, Receiver<Progress>) {
 }
 
 fn last_checkpoint(folder: &Path) -> StoredCheckpoint {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    CheckpointReader::find(&disk, folder).unwrap().remove(0).read(None).unwrap()
+    let place: Arc<dyn Storage> = Arc::new(LocalFolder::new(Arc::new(RealDisk), folder));
+    CheckpointReader::find(&place).unwrap().remove(0).read(None).unwrap()
 }
 
 #[test]
@@ -212,6 +213,7 @@ fn threads_of(query: &Query) -> Box<dyn Exchange> {
     let manifest = Manifest {
         query_id: String::new(),
         generation: 1,
+        run_id: None,
         batch: BatchId(0),
         timestamp_ms: 0,
         watermark_ms: 0,

@@ -198,6 +198,7 @@ fn manifest(
     Manifest {
         query_id: String::new(),
         generation,
+        run_id: None,
         batch: BatchId(0),
         timestamp_ms: 0,
         watermark_ms,
