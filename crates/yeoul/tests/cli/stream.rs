@@ -120,6 +120,7 @@ query c
 │  trigger = real time
 │  execution.checkpointing.interval = [TIME]
 │  yeoul.stream.tick = [TIME]
+│  parallelism.default = 1
 │  spark.sql.streaming.minBatchesToRetain = 100
 │  spark.sql.streaming.multipleWatermarkPolicy = min
 └─ sink c
@@ -138,7 +139,7 @@ query c
                   format = json
                   kafka.bootstrap.servers = nowhere:1
                   subscribe = t
-                  by default: startingOffsets = latest, failOnDataLoss = true
+                  by default: scan.topic-partition-discovery.interval = [TIME], startingOffsets = latest, failOnDataLoss = true
 ",
     );
     let json = folder.yeoul(["stream", "explain", "job.sql", "--format", "json"]).done();
