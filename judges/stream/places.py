@@ -362,11 +362,11 @@ def hdfs(folder, count, _=False):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    arguments.add_argument("stores", nargs="*", choices=["s3", "hdfs"])
+    arguments.add_argument("--store", choices=["s3", "hdfs"], action="append", help="both by default")
     arguments.add_argument("--exactly", action="store_true", help="run exactly.py with its checkpoint in S3, too; it needs a broker")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
-        for store in given.stores or ["s3", "hdfs"]:
+        for store in given.store or ["s3", "hdfs"]:
             {"s3": s3, "hdfs": hdfs}[store](pathlib.Path(place), given.kills, given.exactly)
 
 
