@@ -73,7 +73,7 @@ pub fn open_with(address: &Url, retries: RetryConfig) -> Result<Arc<dyn ObjectSt
     })
 }
 
-/// Whether to talk to an endpoint without TLS: `http://` is taken at its word.
+/// Leave to talk to an endpoint without TLS: `http://` is taken at its word.
 fn is_plain_http(endpoint: &str) -> Result<bool> {
     let scheme = Url::parse(endpoint).ok().filter(Url::has_host).map(|url| url.scheme().to_owned());
     match scheme.as_deref() {

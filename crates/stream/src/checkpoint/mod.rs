@@ -1,4 +1,4 @@
-//! What a query has done, durably: where its sources are, its watermark, its state.
+//! Progress of a query, durably: where its sources are, its watermark, its state.
 //!
 //! - [`wire`]: manifests, and Spark's logs beside them
 //! - [`Coordinator`]: when a checkpoint begins and when it is complete; it decides and does no I/O

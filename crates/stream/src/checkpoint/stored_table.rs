@@ -18,7 +18,7 @@ const SPAN_US: i64 = 60_000_000;
 /// A table of state as a checkpoint has it.
 pub struct StoredTable {
     layout: Arc<Layout>,
-    /// Its parts, by the partitions that their files are of.
+    /// Parts of the table, by the partitions that their files are of.
     parts: Vec<(PartitionSet, MemoryTable)>,
     /// Files that are a whole table.
     pub snapshots: usize,

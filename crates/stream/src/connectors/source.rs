@@ -64,18 +64,18 @@ pub trait Source: Send {
         Ok(false)
     }
 
-    /// What the source knows of rows that are still to come, without asking for it now.
+    /// Report on rows that are still to come, without asking for it now.
     fn report(&self) -> SourceReport {
         SourceReport::default()
     }
 
-    /// What went wrong since it was asked last and was passed over, as the job wants.
+    /// Warnings since it was asked last: what went wrong and was passed over, as the job wants.
     fn take_warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a source knows of rows that are still to come.
+/// Knowledge of a source on rows that are still to come.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct SourceReport {
     /// Offset after the last row that is there, in the form of its positions; null if it is not known.

@@ -129,7 +129,7 @@ impl Checkpointer {
         if is_sent { Ok(()) } else { Err(broke()) }
     }
 
-    /// What came of it, and the time that it took, if it is known.
+    /// Outcome, and the time that it took, if it is known.
     ///
     /// # Errors
     /// If the state cannot be stored, or it cannot be known whether the marker is set.

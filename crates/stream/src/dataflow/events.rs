@@ -30,7 +30,7 @@ pub enum QueryEvent {
     Warning {
         /// Name of the query.
         name: String,
-        /// What it was.
+        /// Text of the warning.
         text: String,
     },
     /// It has ended.

@@ -152,12 +152,12 @@ impl Inputs {
         self.inputs.iter().map(|input| input.source.position()).collect()
     }
 
-    /// What sources know of rows that are still to come.
+    /// Reports of sources on rows that are still to come.
     pub fn reports(&self) -> Vec<SourceReport> {
         self.inputs.iter().map(|input| input.source.report()).collect()
     }
 
-    /// What went wrong in sources since it was asked last and was passed over, each with the description of its source.
+    /// Warnings of sources since it was asked last, each with the description of its source.
     pub fn take_warnings(&mut self) -> Vec<String> {
         let of_input = |input: &mut Input| {
             let warnings = input.source.take_warnings().into_iter();

@@ -61,7 +61,7 @@ pub struct OpenBatch {
     pub is_gathering: bool,
 }
 
-/// What a shard tells.
+/// Message from a shard.
 pub enum FromShard {
     /// Rows that come out of it.
     Rows(RecordBatch),

@@ -159,7 +159,7 @@ impl Node {
         Self { operator, from, to: None, layouts, current_ms: None, late_ms: None }
     }
 
-    /// Its shards, if it has some.
+    /// Shards of the node, if it has some.
     pub fn shards(&mut self) -> Option<&mut Sharded> {
         if let Operator::Sharded(sharded) = &mut self.operator { Some(sharded) } else { None }
     }

@@ -24,7 +24,7 @@ events! {
     faults {
         /// A request or an operation of the disk failed.
         Failed,
-        /// What was asked for was done, and the answer was lost.
+        /// Loss of an answer: what was asked for was done.
         AnswerLost,
         /// A client sent a request again by itself.
         SentTwice,
@@ -38,7 +38,7 @@ events! {
         Overtook,
         /// A state could not be stored, and its process ended.
         StoreFailed,
-        /// Whether a marker was set was not known, and its process ended.
+        /// End of a process that did not know whether its marker was set.
         MarkUnknown,
         /// It was set.
         UnknownWasSet,
@@ -139,7 +139,7 @@ struct World {
     place: Place,
     tally: Tally<Event>,
     processes: Vec<Process>,
-    /// Who is known to have set the marker of an epoch.
+    /// Process that is known to have set the marker of an epoch.
     owners: BTreeMap<u64, String>,
     /// The offset of the last checkpoint that was said to be complete.
     completed: u64,

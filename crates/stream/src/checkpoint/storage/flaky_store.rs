@@ -13,7 +13,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 
-/// What is asked of a store.
+/// Request to a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Put,
@@ -25,7 +25,7 @@ pub enum Request {
     Complete,
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Answered,
@@ -41,7 +41,7 @@ pub enum Fate {
     IsDenied,
     /// Nobody knows such a request.
     IsUnknown,
-    /// Its condition is not honoured.
+    /// Disregard of its condition.
     IsUnconditional,
 }
 

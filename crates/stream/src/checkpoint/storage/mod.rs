@@ -1,4 +1,4 @@
-//! Where checkpoints lie.
+//! Places of checkpoints.
 //!
 //! - [`Storage`]: what a checkpoint asks of its place
 //! - [`LocalFolder`]: a folder of a disk; [`ObjectStorage`]: a prefix of an object store, with [`Patience`] for one that fails
@@ -21,7 +21,7 @@ pub use patience::Patience;
 
 use crate::error::Result;
 
-/// What a checkpoint asks of its place. Paths are those of files in it, with `/` between folders. All calls block.
+/// Place of a checkpoint, by what is asked of it. Paths are those of files in it, with `/` between folders. All calls block.
 ///
 /// A file is there whole or not at all, and a call that succeeds has made it durable. Who lists a folder after that finds it.
 ///

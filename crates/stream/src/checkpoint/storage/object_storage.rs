@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Object by which it is tried whether the store creates one only if it is absent. It stays.
 const CONDITION_PATH: &str = "yeoul/condition";
-/// What it has.
+/// Parts that its writers share with it.
 const CONDITION_CONTENT: &[u8] =
     b"Created only if it is absent: a store that creates this twice cannot hold checkpoints.\n";
 /// Epochs between two times at which old objects are looked for: each takes several listings.
@@ -150,13 +150,13 @@ impl ObjectStorage {
     }
 }
 
-/// How often the store's client sends a request again by itself, some seconds long: parts of a large object are sent again by it alone,
+/// Times that the store's client sends a request again by itself, some seconds long: parts of a large object are sent again by it alone,
 /// and [`Patience`] has the rest.
 fn retries() -> RetryConfig {
     RetryConfig { max_retries: 4, retry_timeout: Duration::from_secs(60), ..RetryConfig::default() }
 }
 
-/// What to do about a store that cannot be reached.
+/// Advice for a store that cannot be reached.
 const GO_ON: &str = "try again once the store answers: a query goes on from its last checkpoint";
 
 impl Failure {

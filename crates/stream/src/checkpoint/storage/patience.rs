@@ -7,7 +7,7 @@ const PAUSE_FACTOR: u32 = 3;
 /// Tries of the first request of all, which mostly fails for what does not pass: a wrong address.
 const TRIES_AT_FIRST_MAX: u32 = 3;
 
-/// How long an object store that fails or does not answer is waited for. What does not pass is never tried again.
+/// Time for which an object store that fails or does not answer is waited for. What does not pass is never tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// Tries of a request, at least 1.

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) const PART_BYTES: usize = 8 << 20;
 /// Parts that are on their way at the same time; with the one that is being filled they are in memory.
 const PARTS_IN_FLIGHT_MAX: usize = 2;
-/// How much longer than for another answer one waits for a part: it is large, and its client sends it again by itself.
+/// Factor by which a part is waited for longer than another answer: it is large, and its client sends it again by itself.
 const PART_PATIENCE: u32 = 4;
 
 /// A large object on its way to a store.

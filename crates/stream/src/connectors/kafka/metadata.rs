@@ -13,9 +13,9 @@ use super::partition_changes::Listing;
 use super::{Subscription, TopicPartition};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
-/// How long a broker may take to answer a question without which a query cannot go on.
+/// Time that a broker may take to answer a question without which a query cannot go on.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long to wait before a question that found no leader is asked again.
+/// Wait before a question that found no leader is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// Most partitions of a query.
 const PARTITIONS_MAX: usize = 100_000;

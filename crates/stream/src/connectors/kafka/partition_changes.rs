@@ -23,7 +23,7 @@ pub(super) struct PartitionChanges {
     misses: BTreeMap<TopicPartition, u32>,
 }
 
-/// What a look at the brokers' list found.
+/// Changes that a look at the brokers' list found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Partitions that the query does not read yet. They are found again until they are [`added`](PartitionChanges::added).

@@ -15,7 +15,7 @@ use crate::error::Result;
 const ASK_OFFSETS_EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks while one has to be confirmed by the next.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a broker may take to answer. Nothing waits for it.
+/// Time that a broker may take to answer. Nothing waits for it.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A thread that asks brokers, beside the one that takes records, which partitions there are and which offsets they have.

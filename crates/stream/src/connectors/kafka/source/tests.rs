@@ -13,7 +13,7 @@ use serde_json::json;
 use super::*;
 use crate::plan::OptionMap;
 
-/// How long something may take to happen.
+/// Time that something may take to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Cluster {
