@@ -21,7 +21,6 @@ import os
 import pathlib
 import random
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -32,9 +31,9 @@ import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from harness import binary, ending, free_ports, venv, wait_until  # noqa: E402
+from process import WITHIN, StreamProcess  # noqa: E402
 
 MOTO = ["moto[server]==5.1.0"]
-WITHIN = 60
 STEP_MS = 5
 # A record's time is that of its number, and up to this much earlier; the watermark waits longer.
 DISORDER_MS = 400
@@ -115,7 +114,7 @@ def rows_out(folder, name="counts"):
     return found
 
 
-class Query:
+class Query(StreamProcess):
     """A process of `yeoul stream run`."""
 
     def __init__(self, folder, address, environment, name="counts"):
@@ -131,20 +130,6 @@ class Query:
             # A folder named `s3:` would come to be there.
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env=self.environment, cwd=self.folder, start_new_session=True)
         return self
-
-    def said(self):
-        return self.log.read_text(errors="replace")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        assert self.process.wait() == -signal.SIGKILL, f"it had ended before it was killed: {self.said()[-2000:]}"
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WITHIN) == 0, self.said()[-2000:]
-
-    def ended(self):
-        return self.process.wait(WITHIN), self.said()
 
     def shown(self):
         line = [binary(), "stream", "state", self.address, "--format", "json"]

@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,9 +24,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
 from broker import Broker, run  # noqa: E402
+from process import WITHIN, StreamProcess  # noqa: E402
 
 PARTITIONS = 5
-WITHIN = 60
 
 
 def job(broker, source, sink, extra="", settings="SET 'execution.checkpointing.interval' = '200 ms';"):
@@ -52,7 +51,7 @@ def parsed(arguments):
     return found
 
 
-class Query:
+class Query(StreamProcess):
     """A process of `yeoul stream run`."""
 
     parallelism = [1]
@@ -74,20 +73,6 @@ class Query:
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env={**os.environ, **environment})
         # A judge that fails leaves none behind.
         atexit.register(self.process.kill)
-
-    def said(self):
-        return self.log.read_text(errors="replace")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        assert self.process.wait() == -signal.SIGKILL, f"it had ended before it was killed: {self.said()[-2000:]}"
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WITHIN) == 0, self.said()[-2000:]
-
-    def ended(self):
-        return self.process.wait(WITHIN), self.said()
 
 
 class Clients:

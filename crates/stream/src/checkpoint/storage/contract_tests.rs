@@ -13,7 +13,7 @@ use super::flaky_store::{Fate, FlakyStore, Request};
 use super::upload::PART_BYTES;
 use super::*;
 use crate::BatchId;
-use crate::checkpoint::store::tests::{after, claim, numbers_of, version};
+use crate::checkpoint::store::tests::{after, claim, complete, numbers_of, version};
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{
     CheckpointReader, CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, OutputMarker,
@@ -43,18 +43,6 @@ fn places() -> Vec<(&'static str, Arc<dyn Storage>, Option<tempfile::TempDir>)> 
 
 fn open(place: &Arc<dyn Storage>, retained: usize) -> CheckpointStore {
     CheckpointStore::open(Arc::clone(place), retained).unwrap()
-}
-
-/// Completes an epoch with a version of the state.
-fn complete(store: &mut CheckpointStore, last: &Manifest, kind: VersionKind, number: i64) -> Manifest {
-    let mut next = after(last, number as u64);
-    let file = store.store(next.batch, next.generation, version(kind, number)).unwrap();
-    if kind == VersionKind::Snapshot {
-        next.state_files.clear();
-    }
-    next.state_files.push(file);
-    assert_eq!(store.mark(&next).unwrap(), Marked::Set);
-    next
 }
 
 fn offset(manifest: &Manifest) -> u64 {

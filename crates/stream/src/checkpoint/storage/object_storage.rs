@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Object by which it is tried whether the store creates one only if it is absent. It stays.
 const CONDITION_PATH: &str = "yeoul/condition";
-/// Parts that its writers share with it.
+/// Content of that object.
 const CONDITION_CONTENT: &[u8] =
     b"Created only if it is absent: a store that creates this twice cannot hold checkpoints.\n";
 /// Epochs between two times at which old objects are looked for: each takes several listings.

@@ -227,7 +227,12 @@ pub(in crate::checkpoint) fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
 }
 
 /// Completes an epoch with a version of the state.
-fn complete(store: &mut CheckpointStore, last: &Manifest, kind: VersionKind, number: i64) -> Manifest {
+pub(in crate::checkpoint) fn complete(
+    store: &mut CheckpointStore,
+    last: &Manifest,
+    kind: VersionKind,
+    number: i64,
+) -> Manifest {
     let mut next = after(last, number as u64);
     let file = store.store(next.batch, next.generation, version(kind, number)).unwrap();
     if kind == VersionKind::Snapshot {
