@@ -18,6 +18,7 @@ mod offsets;
 mod options;
 mod partition_changes;
 mod producer;
+mod reader;
 mod sink;
 mod source;
 mod topic_pattern;

@@ -2,10 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Message, Timestamp};
-use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 
 use super::client::{config, failed, passes};
@@ -13,6 +12,7 @@ use super::columns::{Record, RecordColumns};
 use super::lag;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::planned_ends;
+use super::reader::PartitionReader;
 use super::watch::{Change, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
 use crate::connectors::{Bell, Polled, Source, SourceReport};
@@ -24,11 +24,13 @@ const POLL_RECORDS_MAX: usize = 8192;
 const POLL_BYTES_MAX: usize = 4 << 20;
 /// Time without records after which an end of a partition that does not name its topic is looked into.
 const STUCK_AFTER: Duration = Duration::from_millis(20);
+/// Longest wait for records while a partition is still to be moved to where it is to be read.
+const MOVED_WITHIN: Duration = Duration::from_millis(5);
 
 /// Records of topics, from offsets that the query keeps: nothing is committed to a group, as in Spark.
 pub struct KafkaSource {
     options: KafkaSourceOptions,
-    consumer: BaseConsumer,
+    reader: PartitionReader,
     /// Client that asks for partitions and offsets: on the connection of the one that fetches an answer would wait behind a fetch that
     /// waits for records, half a second for each.
     asker: Arc<BaseConsumer>,
@@ -105,12 +107,12 @@ impl KafkaSource {
     /// # Errors
     /// `DataLoss` if records after it are gone and the query is to fail then; as [`initial_offsets`](Self::initial_offsets).
     pub fn at(options: KafkaSourceOptions, offset: &Value) -> Result<Self> {
-        let (asker, consumer) = (Arc::new(consumer(&options)?), consumer(&options)?);
+        let (asker, reader) = (Arc::new(consumer(&options)?), PartitionReader::new(consumer(&options)?));
         let known = KafkaOffsets::from_json(offset, 0)?.0;
         let listing = partitions(&asker, &options.subscription)?;
         let mut source = Self {
             options,
-            consumer,
+            reader,
             asker,
             watch: None,
             changes: Vec::new(),
@@ -169,21 +171,18 @@ impl KafkaSource {
         Err(Error::new(ErrorKind::DataLoss, text).with_hint(hint))
     }
 
-    /// Reads all partitions from our offsets on.
+    /// Reads all partitions from our offsets on, and no others.
     fn assign(&mut self) -> Result<()> {
         self.narrowed.clear();
-        self.assign_narrowed()
+        self.has_unnamed_end = false;
+        self.reader.assign(&self.next)
     }
 
-    fn assign_narrowed(&mut self) -> Result<()> {
+    /// Reads on from our offsets, also in partitions that were paused.
+    fn read_on(&mut self) -> Result<()> {
+        self.narrowed.clear();
         self.has_unnamed_end = false;
-        let mut list = TopicPartitionList::new();
-        let is_fetched = |place: &TopicPartition| self.narrowed.is_empty() || self.narrowed.contains(place);
-        for (place, offset) in self.next.iter().filter(|(place, _)| is_fetched(place)) {
-            let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
-            added.map_err(|error| failed("cannot name a partition", error))?;
-        }
-        self.consumer.assign(&list).map_err(|error| failed("cannot read from the partitions", error))
+        self.reader.seek(self.next.clone())
     }
 
     /// True if nothing came for a while although a plan is not at its end, and the end of a partition may be the reason.
@@ -210,7 +209,11 @@ impl KafkaSource {
             of_numbers.entry(place.partition).or_insert_with(|| place.clone());
         }
         self.narrowed = of_numbers.into_values().collect();
-        self.assign_narrowed()
+        self.has_unnamed_end = false;
+        let (narrowed, others): (Vec<_>, _) =
+            self.next.iter().partition(|(place, _)| self.narrowed.contains(place));
+        self.reader.pause(others.into_iter().map(|(place, _)| place))?;
+        self.reader.seek(narrowed.into_iter().map(|(place, offset)| (place.clone(), *offset)))
     }
 
     /// Begins to watch for new partitions and latest offsets, if that is not done yet.
@@ -251,7 +254,7 @@ impl KafkaSource {
 
     /// Takes a record, or what its consumer says instead.
     fn take(&mut self, wait: Duration) -> Result<bool> {
-        let message = match self.consumer.poll(wait) {
+        let message = match self.reader.poll(wait) {
             None => return Ok(false),
             Some(Ok(message)) => message,
             Some(Err(KafkaError::PartitionEOF(partition))) => {
@@ -283,15 +286,15 @@ impl KafkaSource {
         let place = TopicPartition { topic: message.topic().to_owned(), partition: message.partition() };
         let offset = message.offset();
         let Some(next) = self.next.get_mut(&place) else { return Ok(true) };
-        if offset < *next {
-            // It was fetched before the partitions were assigned anew.
+        if offset < *next || self.reader.is_moving(&place) {
+            // It was fetched before the partition was moved.
             return Ok(true);
         }
         let end = self.planned.as_ref().or(self.ends.as_ref()).and_then(|ends| ends.get(&place)).copied();
         if let Some(end) = end.filter(|end| offset >= *end) {
             *next = end.max(*next);
             drop(message);
-            return self.pause(&place).map(|()| true);
+            return self.reader.pause([&place]).map(|()| true);
         }
         *next = offset + 1;
         let (timestamp_ms, timestamp_type) = match message.timestamp() {
@@ -304,17 +307,9 @@ impl KafkaSource {
         self.columns.push(&Record { key, value, topic, partition, offset, timestamp_ms, timestamp_type });
         drop(message);
         if end == Some(offset + 1) {
-            self.pause(&place)?;
+            self.reader.pause([&place])?;
         }
         Ok(true)
-    }
-
-    /// Fetches nothing more of a partition that is at its planned end. Only a new plan or its end go on with it: they assign
-    /// all partitions anew, at our offsets.
-    fn pause(&self, place: &TopicPartition) -> Result<()> {
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&place.topic, place.partition);
-        self.consumer.pause(&list).map_err(|error| failed("cannot pause a partition", error))
     }
 
     /// Offsets after the last records that are there now. A partition that brokers do not know has no more.
@@ -332,19 +327,14 @@ impl KafkaSource {
         self.planned.as_ref().or(self.ends.as_ref())
     }
 
-    /// Reads on from our offsets, also in partitions that were paused. What was fetched ahead is fetched again; what the client
-    /// was about to say of ends of partitions it says anew.
-    fn read_on(&mut self) -> Result<()> {
-        self.assign()?;
-        let all =
-            self.consumer.assignment().map_err(|error| failed("cannot read from the partitions", error))?;
-        self.consumer.resume(&all).map_err(|error| failed("cannot go on with the partitions", error))
-    }
-
     /// Control records at a partition's end are no records: its end says that there are no more. It does not name the topic,
     /// so it is of use where one topic that is fetched from has such a partition.
     fn reached_end(&mut self, partition: i32) {
         let Some(ends) = self.planned.as_ref().or(self.ends.as_ref()) else { return };
+        if self.reader.has_moving() {
+            self.has_unnamed_end = true;
+            return;
+        }
         let is_meant = |place: &TopicPartition| {
             place.partition == partition && (self.narrowed.is_empty() || self.narrowed.contains(place))
         };
@@ -367,7 +357,8 @@ impl KafkaSource {
 impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         self.follow()?;
-        let (mut wait, mut has_come) = (wait, false);
+        let is_moving = self.reader.go_on()?;
+        let (mut wait, mut has_come) = (if is_moving { wait.min(MOVED_WITHIN) } else { wait }, false);
         // Whatever is there comes at once: batches grow with the load, and nothing waits for others.
         while !self.is_at_end() && self.take(wait)? {
             (wait, has_come) = (Duration::ZERO, true);
@@ -375,7 +366,8 @@ impl Source for KafkaSource {
                 break;
             }
         }
-        if !self.is_at_end() && (!self.narrowed.is_empty() || self.is_stuck(has_come)) {
+        let is_in_doubt = !self.narrowed.is_empty() || self.is_stuck(has_come);
+        if is_in_doubt && !is_moving && !self.is_at_end() {
             self.tell_ends_apart()?;
         }
         let rows = if self.columns.rows() > 0 { Some(self.columns.finish()?) } else { None };
@@ -384,7 +376,7 @@ impl Source for KafkaSource {
 
     fn ring(&mut self, bell: &Bell) -> bool {
         let bell = bell.clone();
-        self.consumer.set_nonempty_callback(move || bell.ring());
+        self.reader.ring(move || bell.ring());
         true
     }
 

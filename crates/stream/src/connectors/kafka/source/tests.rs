@@ -211,3 +211,22 @@ fn a_source_rings_also_after_its_watch_has_begun() {
         assert!(begun.elapsed() < PATIENCE);
     }
 }
+
+#[test]
+fn many_plans_come_to_their_ends_also_after_some_that_are_lifted_at_once() {
+    const RECORDS: usize = 1200;
+    const PARTITIONS: i32 = 4;
+    let cluster = Cluster::new();
+    cluster.create("orders", PARTITIONS);
+    for partition in 0..PARTITIONS {
+        cluster.send("orders", partition, &["v"; RECORDS]);
+    }
+    let mut source = opened(&cluster.options(&[("subscribe", "orders")]));
+    let mut rows = 0;
+    while source.plan(Some(12)).unwrap() > 0 {
+        source.lift_plan().unwrap();
+        source.plan(Some(12)).unwrap();
+        rows += read(&mut source, |_, _, is_at_end| is_at_end).len();
+    }
+    assert_eq!(rows, RECORDS * usize::try_from(PARTITIONS).unwrap());
+}
