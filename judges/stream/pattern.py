@@ -14,14 +14,13 @@ import json
 import pathlib
 import random
 import sys
-import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from thread import WITHIN, Clients, Query, check, entries, ids, job, order, passing  # noqa: E402
+from broker import run  # noqa: E402
+from thread import WITHIN, Query, check, entries, ids, in_turn, job, order, passing  # noqa: E402
 
 LOOK = "'scan.topic-partition-discovery.interval' = '300 ms'"
 
@@ -300,15 +299,8 @@ def refusals(clients, folder):
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
-    with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
-        folder = pathlib.Path(place)
-        with Broker(folder / "broker") as broker:
-            clients = Clients(broker)
-            acts = [("kills", lambda c, f: kills(c, f, kill_count)), ("lag", lag), ("control", control_records), ("deleted", deleted), ("refusals", refusals)]
-            for name, act in acts:
-                (folder / name).mkdir()
-                act(clients, folder / name)
+    count = arguments.parse_args().kills
+    in_turn({"kills": lambda c, f: kills(c, f, count), "lag": lag, "control": control_records, "deleted": deleted, "refusals": refusals})
 
 
 if __name__ == "__main__":

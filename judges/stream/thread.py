@@ -269,17 +269,22 @@ def compressions(clients, folder):
     print(f"records compressed with {', '.join(codecs)} are read, and written with zstd")
 
 
-def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--kills", type=int, default=10)
-    kill_count = arguments.parse_args().kills
+def in_turn(acts):
+    """Acts with one broker, each in a folder of its name."""
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:
             clients = Clients(broker)
-            for name, act in [("kills", lambda c, f: kills(c, f, kill_count)), ("restart", broker_restart), ("two", second_process), ("malformed", malformed), ("codecs", compressions)]:
+            for name, act in acts.items():
                 (folder / name).mkdir()
                 act(clients, folder / name)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--kills", type=int, default=10)
+    count = arguments.parse_args().kills
+    in_turn({"kills": lambda c, f: kills(c, f, count), "restart": broker_restart, "two": second_process, "malformed": malformed, "codecs": compressions})
 
 
 if __name__ == "__main__":

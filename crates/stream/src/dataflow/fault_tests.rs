@@ -150,17 +150,12 @@ impl Outside {
             self.tally.count(Event::Restored);
         }
         let manifest = Manifest {
-            query_id: String::new(),
             generation: saved.generation,
-            run_id: None,
             batch: BatchId(batch),
             timestamp_ms: self.now_ms,
             watermark_ms: saved.watermarks.0,
             late_watermark_ms: saved.watermarks.1,
-            sources: Vec::new(),
-            state_identity: None,
-            state_files: Vec::new(),
-            output: None,
+            ..Manifest::blank()
         };
         let rows_max = (PLANNED_ROWS_MIN + self.random.below(400)) as u64;
         let pace = Pace::unbounded(50, rows_max, self.now_ms);

@@ -11,6 +11,8 @@ mod events;
 mod fault_tests;
 #[cfg(test)]
 mod file_tests;
+#[cfg(test)]
+mod fragile;
 mod gathering;
 mod handle;
 mod inputs;

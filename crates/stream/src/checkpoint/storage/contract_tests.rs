@@ -13,7 +13,7 @@ use super::flaky_store::{Fate, FlakyStore, Request};
 use super::upload::PART_BYTES;
 use super::*;
 use crate::BatchId;
-use crate::checkpoint::store::tests::{after, claim, complete, numbers_of, version};
+use crate::checkpoint::store::tests::{after, claim, complete, numbers_of};
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{
     CheckpointReader, CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, OutputMarker,

@@ -147,6 +147,26 @@ impl Manifest {
 }
 
 #[cfg(test)]
+impl Manifest {
+    /// A checkpoint of nothing.
+    pub fn blank() -> Self {
+        Self {
+            query_id: String::new(),
+            generation: 1,
+            run_id: None,
+            batch: BatchId(0),
+            timestamp_ms: 0,
+            watermark_ms: 0,
+            late_watermark_ms: 0,
+            sources: Vec::new(),
+            state_identity: None,
+            state_files: Vec::new(),
+            output: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

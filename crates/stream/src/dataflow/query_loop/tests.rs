@@ -5,19 +5,12 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-
-use arrow::array::Int64Array;
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
-
+use super::super::fragile::{Fault, Fragile};
 use super::super::{QueryHandle, check, start};
 use super::*;
 use crate::connectors::StreamConnector;
-use crate::error::invalid;
 use crate::plan::{Script, plan};
 use crate::state::MemoryShare;
-use crate::state_function::{Changes, FunctionMode, KeyGroups, StateFunction, StateFunctions};
 
 const JOB: &str = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '10000');\
                    CREATE SINK nowhere WITH ('connector' = 'noop'); SET 'execution.checkpointing.interval' = '20 ms';";
@@ -182,54 +175,16 @@ fn what_is_not_there_yet_is_refused_before_anything_starts() {
     );
 }
 
-/// A count of rows of one key, which fails at some number of them if it is told to.
-#[derive(Debug, Clone, Default)]
-struct Fragile {
-    fails: Arc<AtomicBool>,
-    counted: Arc<AtomicI64>,
-}
-
-impl StateFunction for Fragile {
-    fn state(&self) -> Vec<FieldRef> {
-        vec![Arc::new(Field::new("n", DataType::Int64, true))]
-    }
-
-    fn output(&self) -> SchemaRef {
-        Arc::new(Schema::new(self.state()))
-    }
-
-    fn mode(&self) -> FunctionMode {
-        FunctionMode::Update
-    }
-
-    fn call(&self, groups: &KeyGroups<'_>, changes: &mut Changes) -> Result<RecordBatch> {
-        let known = groups.states()[0].as_primitive::<Int64Type>();
-        let known = if groups.has_state(0) { known.value(0) } else { 0 };
-        let count = known + groups.rows_of(0).len() as i64;
-        if self.fails.load(Ordering::Relaxed) && count > 30_000 {
-            return Err(invalid("more than 30,000 rows"));
-        }
-        self.counted.store(count, Ordering::Relaxed);
-        let counts = Arc::new(Int64Array::from(vec![count]));
-        changes.update(0);
-        changes.set_states(vec![Arc::clone(&counts) as _]);
-        RecordBatch::try_new(self.output(), vec![counts]).map_err(crate::error::computing)
-    }
-}
-
 #[test]
 fn a_state_function_that_fails_ends_the_query_and_leaves_the_checkpoint_as_it_was() {
     let place = tempfile::tempdir().unwrap();
-    let fragile = Fragile::default();
-    let mut functions = StateFunctions::default();
-    let function = fragile.clone();
-    functions.register("fragile", move |_| Ok(Arc::new(function.clone())));
+    let fragile = Fragile::new(30_000);
     let run = || {
         let job = format!(
             "{JOB} CREATE VIEW v AS SELECT value * 0 AS k FROM r; \
              INSERT INTO nowhere SELECT n FROM fragile(TABLE v PARTITION BY k) EMIT UPDATES"
         );
-        let query = crate::parse_job_with(&job, &functions).unwrap().remove(0);
+        let query = crate::parse_job_with(&job, &fragile.registered()).unwrap().remove(0);
         let (tell, told) = channel();
         let handle = start(query, place.path(), MemoryShare::default(), move |event| {
             if let QueryEvent::Progress(progress) = event {
@@ -238,22 +193,22 @@ fn a_state_function_that_fails_ends_the_query_and_leaves_the_checkpoint_as_it_wa
         });
         (handle.unwrap(), told)
     };
-    fragile.fails.store(true, Ordering::Relaxed);
+    fragile.set_fault(Some(Fault::Error));
     let (handle, told) = run();
     let error = handle.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert_eq!(error.to_string(), "the state function 'fragile' failed: more than 30,000 rows");
+    assert_eq!(error.to_string(), "the state function 'fragile' failed: more than 30000 rows");
     let last = told.try_iter().last().map_or(0, |progress| next(&progress));
     assert!(last > 0 && last <= 30_000, "a checkpoint before the failure at {last}");
-    fragile.fails.store(false, Ordering::Relaxed);
+    fragile.set_fault(None);
     let (handle, told) = run();
     let first = told.recv_timeout(PATIENCE).unwrap();
     handle.stop();
     handle.wait().unwrap();
     let end = next(&told.try_iter().last().unwrap_or(first));
     // Each row before the offset was counted once, whatever came after the last checkpoint before the failure.
-    assert!(fragile.counted.load(Ordering::Relaxed) > 30_000);
-    assert_eq!(fragile.counted.load(Ordering::Relaxed), end);
+    assert!(fragile.last_count() > 30_000);
+    assert_eq!(fragile.last_count(), end);
 }
 
 #[test]

@@ -3,26 +3,24 @@
 //! it is told to.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
+use arrow::datatypes::Int64Type;
 use yeoul_disk::RealDisk;
 
 use super::*;
-use crate::BatchId;
 use crate::checkpoint::storage::{LocalFolder, Storage};
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{CheckpointReader, StoredCheckpoint};
+use crate::dataflow::fragile::{Fault, Fragile};
 use crate::dataflow::{Progress, QueryEvent, QueryHandle, start};
-use crate::error::{ErrorKind, Result, computing, invalid};
+use crate::error::{ErrorKind, Result};
 use crate::operators::{Exchange, FromShard, OpenBatch, Operators, ToShard};
 use crate::plan::Query;
 use crate::state::{MemoryShare, PartitionSet, VersionKind};
-use crate::state_function::{Changes, FunctionMode, KeyGroups, StateFunction, StateFunctions};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const JOB: &str = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '20000');\
@@ -109,73 +107,23 @@ fn a_file_of_state_with_keys_of_other_partitions_is_refused() {
     assert!(error.to_string().contains("has a key of partition"), "{error}");
 }
 
-/// A count of the rows of each key, which does at its 1,000th row what it is told to.
-#[derive(Debug, Clone, Default)]
-struct Fragile(Arc<Faults>);
-
-#[derive(Debug, Default)]
-struct Faults {
-    /// 0 for nothing, 1 for an error, 2 for a panic.
-    fault: AtomicU8,
-    is_held: Mutex<bool>,
-    let_go: Condvar,
-}
-
-impl StateFunction for Fragile {
-    fn state(&self) -> Vec<FieldRef> {
-        vec![Arc::new(Field::new("n", DataType::Int64, true))]
-    }
-
-    fn output(&self) -> SchemaRef {
-        Arc::new(Schema::new(self.state()))
-    }
-
-    fn mode(&self) -> FunctionMode {
-        FunctionMode::Update
-    }
-
-    fn call(&self, groups: &KeyGroups<'_>, changes: &mut Changes) -> Result<RecordBatch> {
-        let held = self.0.is_held.lock().unwrap();
-        drop(self.0.let_go.wait_while(held, |is_held| *is_held).unwrap());
-        let known = groups.states()[0].as_primitive::<Int64Type>();
-        let mut counts = Vec::new();
-        for group in 0..groups.len() {
-            let known = if groups.has_state(group) { known.value(group) } else { 0 };
-            counts.push(known + groups.rows_of(group).len() as i64);
-            changes.update(group);
-        }
-        let is_over = counts.iter().any(|count| *count > 1_000);
-        match self.0.fault.load(Ordering::Relaxed) {
-            1 if is_over => return Err(invalid("more than 1,000 rows")),
-            2 if is_over => panic!("a function with a defect"),
-            _ => {}
-        }
-        let counts: ArrayRef = Arc::new(Int64Array::from(counts));
-        changes.set_states(vec![Arc::clone(&counts)]);
-        RecordBatch::try_new(self.output(), vec![counts]).map_err(computing)
-    }
-}
-
 fn fragile(function: &Fragile) -> Query {
-    let mut functions = StateFunctions::default();
-    let function = function.clone();
-    functions.register("fragile", move |_| Ok(Arc::new(function.clone())));
     let job = format!(
         "{JOB} SET parallelism = 3; CREATE VIEW v AS SELECT value % 7 AS k FROM r; \
          INSERT INTO counts SELECT n FROM fragile(TABLE v PARTITION BY k) EMIT UPDATES"
     );
-    crate::parse_job_with(&job, &functions).unwrap().remove(0)
+    crate::parse_job_with(&job, &function.registered()).unwrap().remove(0)
 }
 
 #[test]
 fn a_shard_that_fails_or_breaks_ends_the_query_with_its_error() {
     for (fault, kind, expected) in [
-        (1, ErrorKind::Invalid, "the state function 'fragile' failed: more than 1,000 rows"),
-        (2, ErrorKind::Internal, "of a query broke: a function with a defect"),
+        (Fault::Error, ErrorKind::Invalid, "the state function 'fragile' failed: more than 1000 rows"),
+        (Fault::Panic, ErrorKind::Internal, "of a query broke: a function with a defect"),
     ] {
         let place = tempfile::tempdir().unwrap();
-        let function = Fragile::default();
-        function.0.fault.store(fault, Ordering::Relaxed);
+        let function = Fragile::new(1_000);
+        function.set_fault(Some(fault));
         let (handle, told) = started(fragile(&function), place.path());
         let error = handle.wait().unwrap_err();
         assert_eq!(error.kind(), kind, "{error:?}");
@@ -183,9 +131,9 @@ fn a_shard_that_fails_or_breaks_ends_the_query_with_its_error() {
         drop(told);
         let last = last_checkpoint(place.path()).manifest.sources[0].offset["next"].clone();
         // Nobody holds the function any more: all threads have ended.
-        assert_eq!(Arc::strong_count(&function.0), 1);
+        assert_eq!(function.holders(), 1);
         // Without the defect it goes on from there.
-        function.0.fault.store(0, Ordering::Relaxed);
+        function.set_fault(None);
         let (handle, told) = started(fragile(&function), place.path());
         let first = told.recv_timeout(PATIENCE).unwrap();
         assert_eq!(first.sources[0].start_offset["next"], last);
@@ -210,19 +158,7 @@ impl Exchange for Nobody {
 /// The shards of a query as threads, without the query.
 fn threads_of(query: &Query) -> Box<dyn Exchange> {
     let parts = Operators::table_parts(query).unwrap();
-    let manifest = Manifest {
-        query_id: String::new(),
-        generation: 1,
-        run_id: None,
-        batch: BatchId(0),
-        timestamp_ms: 0,
-        watermark_ms: 0,
-        late_watermark_ms: 0,
-        sources: Vec::new(),
-        state_identity: None,
-        state_files: Vec::new(),
-        output: None,
-    };
+    let manifest = Manifest::blank();
     let memory = MemoryShare::default();
     let tables = restored(&parts, &memory, &manifest, Vec::new()).unwrap();
     let mut threads = None;
@@ -243,11 +179,11 @@ fn rows_of_key(key: i64) -> ToShard {
 
 #[test]
 fn the_ways_to_a_shard_and_back_are_bounded_and_end_with_the_query() {
-    let function = Fragile::default();
+    let function = Fragile::new(1_000);
     let query = fragile(&function);
     for takes_what_is_told in [true, false] {
         let mut threads = threads_of(&query);
-        *function.0.is_held.lock().unwrap() = true;
+        function.set_held(true);
         let mut sent = 0;
         while sent < 1000 && threads.offer(1, rows_of_key(3)).unwrap().is_none() {
             sent += 1;
@@ -255,8 +191,7 @@ fn the_ways_to_a_shard_and_back_are_bounded_and_end_with_the_query() {
         let has_room = threads.offer(2, rows_of_key(4)).unwrap().is_none();
         let told = threads.take(Duration::from_millis(20)).unwrap();
         // Nothing waits for the function any more, also if this fails.
-        *function.0.is_held.lock().unwrap() = false;
-        function.0.let_go.notify_all();
+        function.set_held(false);
         // One at work, or none yet, and those that wait.
         assert!((16..=17).contains(&sent), "{sent}");
         assert!(has_room, "another shard has room");

@@ -9,7 +9,6 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use yeoul_simulation::Random;
 
 use super::*;
-use crate::BatchId;
 use crate::checkpoint::add_state_files;
 use crate::checkpoint::wire::{StateFile, write_state_file};
 use crate::dataflow::{restored, start_shards};
@@ -195,19 +194,7 @@ fn manifest(
     (watermark_ms, late_watermark_ms): (i64, i64),
     state_files: Vec<StateFile>,
 ) -> Manifest {
-    Manifest {
-        query_id: String::new(),
-        generation,
-        run_id: None,
-        batch: BatchId(0),
-        timestamp_ms: 0,
-        watermark_ms,
-        late_watermark_ms,
-        sources: Vec::new(),
-        state_identity: None,
-        state_files,
-        output: None,
-    }
+    Manifest { generation, watermark_ms, late_watermark_ms, state_files, ..Manifest::blank() }
 }
 
 /// Tables of a checkpoint, as it is restored.

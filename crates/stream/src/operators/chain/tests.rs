@@ -8,7 +8,6 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use yeoul_simulation::Random;
 
 use super::*;
-use crate::BatchId;
 use crate::plan::{OutputMode, Script, StreamDefinition, plan};
 use crate::state::StoredVersion;
 
@@ -25,19 +24,7 @@ fn query(select: &str) -> Query {
 }
 
 fn manifest((watermark_ms, late_watermark_ms): (i64, i64)) -> Manifest {
-    Manifest {
-        query_id: String::new(),
-        generation: 1,
-        run_id: None,
-        batch: BatchId(0),
-        timestamp_ms: 0,
-        watermark_ms,
-        late_watermark_ms,
-        sources: Vec::new(),
-        state_identity: None,
-        state_files: Vec::new(),
-        output: None,
-    }
+    Manifest { watermark_ms, late_watermark_ms, ..Manifest::blank() }
 }
 
 fn table(query: &Query) -> MemoryTable {
