@@ -142,9 +142,12 @@ def progress_of(query):
     return query.said().count('"event":"progress"')
 
 
-def wait_for(is_there, query, what):
-    deadline = time.monotonic() + WITHIN
+def wait_for(is_there, query, what, progress=lambda: None):
+    """Waits for something, until nothing has gone on for so long."""
+    gone, deadline = None, time.monotonic() + WITHIN
     while not is_there():
+        if (now := progress()) != gone:
+            gone, deadline = now, time.monotonic() + WITHIN
         assert query.process.poll() is None, f"{what}: the query ended: {query.said()[-3000:]}"
         assert time.monotonic() < deadline, f"{what}: {query.said()[-3000:]}"
         time.sleep(0.02)
@@ -181,7 +184,8 @@ def kills(what, query, count):
         feeder.join()
     files.end()
     wanted = collections.Counter(batch(files.count))
-    wait_for(lambda: len(rows_out(query.folder)) >= len(wanted), query, "rows are missing")
+    # Through the proxy it is slower than the files come.
+    wait_for(lambda: len(rows_out(query.folder)) >= len(wanted), query, "rows are missing", lambda: progress_of(query))
     query.stop()
     found = rows_out(query.folder)
     assert found == wanted, f"missing {list((wanted - found).items())[:5]}, more {list((found - wanted).items())[:5]}"
