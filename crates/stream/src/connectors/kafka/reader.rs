@@ -1,118 +1,73 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::KafkaResult;
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::Offset;
 
 use super::TopicPartition;
 use super::client::failed;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
-/// Time that librdkafka's thread may take to do what it is asked.
-const DONE_WITHIN: Duration = Duration::from_secs(30);
-/// Time in which partitions that were assigned are usually started: after that nobody waits for them.
-const STARTED_WITHIN: Duration = Duration::from_secs(1);
-/// Time between two looks whether partitions can be moved.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Questions that librdkafka's thread answers once it has done all that an assignment asks for: after the first answer it has stopped
+/// the partitions, after the second it knows that, and after the third it has started them.
+const QUESTIONS: usize = 3;
 
 /// Consumer that reads partitions from given offsets on.
 ///
-/// librdkafka starts and stops partitions on a thread of its own. All that is done to a partition is numbered when it is asked for. If
-/// that thread and ours ask at the same time, the lower number may be dealt with last: from then on all records of the partition are
-/// dropped. And if partitions are assigned while they are being stopped, the process is aborted. So partitions are assigned only when
-/// others are to be read, and moved by seeking; each is sought once more after it is known to have been started; and what comes from
-/// one that is still to be moved is not to be taken.
+/// librdkafka stops and starts partitions on a thread of its own, some time after they were assigned. All that is done to a partition is
+/// numbered when it is asked for. If that thread and ours ask at the same time, the lower number may be dealt with last: from then on
+/// all records of the partition are dropped. And if partitions are assigned while they are being stopped, the process is aborted. So
+/// partitions go on before they are assigned, and nobody does anything else to them before they are started.
 pub(super) struct PartitionReader {
     consumer: BaseConsumer,
-    /// Offsets of the partitions that are still to be moved.
-    moving: BTreeMap<TopicPartition, i64>,
-    /// Those of them that are not known to have been started.
-    starting: BTreeSet<TopicPartition>,
+    paused: BTreeSet<TopicPartition>,
 }
 
 impl PartitionReader {
     /// A reader of nothing.
     pub fn new(consumer: BaseConsumer) -> Self {
-        Self { consumer, moving: BTreeMap::new(), starting: BTreeSet::new() }
+        Self { consumer, paused: BTreeSet::new() }
     }
 
-    /// Reads these partitions, and no others, from these offsets on. Those that were paused go on.
+    /// Reads these partitions, and no others, from these offsets on. Those that were paused go on; what was fetched ahead is fetched
+    /// again, and what was about to be said of ends of partitions is said anew.
     ///
     /// # Errors
     /// As Kafka's client.
-    pub fn assign(&mut self, offsets: &BTreeMap<TopicPartition, i64>) -> Result<()> {
-        let list = list(offsets)?;
+    pub fn assign<'p>(
+        &mut self,
+        offsets: impl IntoIterator<Item = (&'p TopicPartition, &'p i64)>,
+    ) -> Result<()> {
+        if !self.paused.is_empty() {
+            let resumed = self.consumer.resume(&list_of(&self.paused));
+            resumed.map_err(|error| failed("cannot go on with the partitions", error))?;
+            self.paused.clear();
+        }
+        let mut list = TopicPartitionList::new();
+        for (place, offset) in offsets {
+            let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
+            added.map_err(|error| failed("cannot name a partition", error))?;
+        }
         self.consumer.assign(&list).map_err(|error| failed("cannot read from the partitions", error))?;
-        self.moving.clone_from(offsets);
-        self.starting = offsets.keys().cloned().collect();
-        let begun = Instant::now();
-        while self.go_on()? && begun.elapsed() < STARTED_WITHIN {
-            thread::sleep(LOOK_EVERY);
+        for _ in 0..QUESTIONS {
+            let answer = self.consumer.assignment();
+            answer.map_err(|error| failed("cannot read from the partitions", error))?;
         }
         Ok(())
     }
 
-    /// Reads these of its partitions from these offsets on. Those that were paused go on; what was fetched ahead is fetched again, and
-    /// what was about to be said of ends of partitions is said anew.
+    /// Fetches nothing more from this partition until partitions are assigned again.
     ///
     /// # Errors
     /// As Kafka's client.
-    pub fn seek(&mut self, offsets: impl IntoIterator<Item = (TopicPartition, i64)>) -> Result<()> {
-        self.moving.extend(offsets);
-        self.go_on().map(drop)
-    }
-
-    /// Moves the partitions that are still to be moved. Gives whether some remain: the client may not know them yet.
-    ///
-    /// # Errors
-    /// As Kafka's client.
-    pub fn go_on(&mut self) -> Result<bool> {
-        let mut has_started = true;
-        while has_started && !self.moving.is_empty() {
-            has_started = false;
-            let list = list(&self.moving)?;
-            self.consumer.resume(&list).map_err(|error| failed("cannot go on with the partitions", error))?;
-            let sought = self.consumer.seek_partitions(list, DONE_WITHIN).map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "the client of Kafka does not answer").with_source(error)
-            })?;
-            for element in sought.elements() {
-                let place =
-                    TopicPartition { topic: element.topic().to_owned(), partition: element.partition() };
-                match element.error() {
-                    Ok(()) if self.starting.remove(&place) => has_started = true,
-                    Ok(()) => drop(self.moving.remove(&place)),
-                    Err(error) if is_not_started(&error) => {}
-                    Err(error) => return Err(failed("cannot read on in a partition", error)),
-                }
-            }
-        }
-        Ok(!self.moving.is_empty())
-    }
-
-    /// True if some partition is still to be moved.
-    pub fn has_moving(&self) -> bool {
-        !self.moving.is_empty()
-    }
-
-    /// True if this partition is still to be moved: what comes from it is not of where it is to be read.
-    pub fn is_moving(&self, place: &TopicPartition) -> bool {
-        self.moving.contains_key(place)
-    }
-
-    /// Fetches nothing more from these partitions until they are moved.
-    ///
-    /// # Errors
-    /// As Kafka's client.
-    pub fn pause<'p>(&self, places: impl IntoIterator<Item = &'p TopicPartition>) -> Result<()> {
-        let mut list = TopicPartitionList::new();
-        for place in places {
-            list.add_partition(&place.topic, place.partition);
-        }
-        self.consumer.pause(&list).map_err(|error| failed("cannot pause partitions", error))
+    pub fn pause(&mut self, place: TopicPartition) -> Result<()> {
+        let paused = self.consumer.pause(&list_of([&place]));
+        paused.map_err(|error| failed("cannot pause a partition", error))?;
+        self.paused.insert(place);
+        Ok(())
     }
 
     /// Next record, or what the client says instead; nothing if there is none within this time.
@@ -126,20 +81,10 @@ impl PartitionReader {
     }
 }
 
-fn list(offsets: &BTreeMap<TopicPartition, i64>) -> Result<TopicPartitionList> {
+fn list_of<'p>(places: impl IntoIterator<Item = &'p TopicPartition>) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
-    for (place, offset) in offsets {
-        let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
-        added.map_err(|error| failed("cannot name a partition", error))?;
+    for place in places {
+        list.add_partition(&place.topic, place.partition);
     }
-    Ok(list)
-}
-
-/// Whether a partition cannot be moved yet: it is being started or stopped, or the client does not know it.
-fn is_not_started(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode as Code;
-    matches!(
-        error.rdkafka_error_code(),
-        Some(Code::State | Code::PreviousInProgress | Code::UnknownPartition | Code::UnknownTopicOrPartition)
-    )
+    list
 }

@@ -24,8 +24,6 @@ const POLL_RECORDS_MAX: usize = 8192;
 const POLL_BYTES_MAX: usize = 4 << 20;
 /// Time without records after which an end of a partition that does not name its topic is looked into.
 const STUCK_AFTER: Duration = Duration::from_millis(20);
-/// Longest wait for records while a partition is still to be moved to where it is to be read.
-const MOVED_WITHIN: Duration = Duration::from_millis(5);
 
 /// Records of topics, from offsets that the query keeps: nothing is committed to a group, as in Spark.
 pub struct KafkaSource {
@@ -171,18 +169,11 @@ impl KafkaSource {
         Err(Error::new(ErrorKind::DataLoss, text).with_hint(hint))
     }
 
-    /// Reads all partitions from our offsets on, and no others.
+    /// Reads all partitions from our offsets on, also those that were paused, and no others.
     fn assign(&mut self) -> Result<()> {
         self.narrowed.clear();
         self.has_unnamed_end = false;
         self.reader.assign(&self.next)
-    }
-
-    /// Reads on from our offsets, also in partitions that were paused.
-    fn read_on(&mut self) -> Result<()> {
-        self.narrowed.clear();
-        self.has_unnamed_end = false;
-        self.reader.seek(self.next.clone())
     }
 
     /// True if nothing came for a while although a plan is not at its end, and the end of a partition may be the reason.
@@ -210,10 +201,7 @@ impl KafkaSource {
         }
         self.narrowed = of_numbers.into_values().collect();
         self.has_unnamed_end = false;
-        let (narrowed, others): (Vec<_>, _) =
-            self.next.iter().partition(|(place, _)| self.narrowed.contains(place));
-        self.reader.pause(others.into_iter().map(|(place, _)| place))?;
-        self.reader.seek(narrowed.into_iter().map(|(place, offset)| (place.clone(), *offset)))
+        self.reader.assign(self.next.iter().filter(|(place, _)| self.narrowed.contains(*place)))
     }
 
     /// Begins to watch for new partitions and latest offsets, if that is not done yet.
@@ -286,15 +274,15 @@ impl KafkaSource {
         let place = TopicPartition { topic: message.topic().to_owned(), partition: message.partition() };
         let offset = message.offset();
         let Some(next) = self.next.get_mut(&place) else { return Ok(true) };
-        if offset < *next || self.reader.is_moving(&place) {
-            // It was fetched before the partition was moved.
+        if offset < *next {
+            // It was fetched before the partitions were assigned anew.
             return Ok(true);
         }
         let end = self.planned.as_ref().or(self.ends.as_ref()).and_then(|ends| ends.get(&place)).copied();
         if let Some(end) = end.filter(|end| offset >= *end) {
             *next = end.max(*next);
             drop(message);
-            return self.reader.pause([&place]).map(|()| true);
+            return self.reader.pause(place).map(|()| true);
         }
         *next = offset + 1;
         let (timestamp_ms, timestamp_type) = match message.timestamp() {
@@ -307,7 +295,7 @@ impl KafkaSource {
         self.columns.push(&Record { key, value, topic, partition, offset, timestamp_ms, timestamp_type });
         drop(message);
         if end == Some(offset + 1) {
-            self.reader.pause([&place])?;
+            self.reader.pause(place)?;
         }
         Ok(true)
     }
@@ -331,10 +319,6 @@ impl KafkaSource {
     /// so it is of use where one topic that is fetched from has such a partition.
     fn reached_end(&mut self, partition: i32) {
         let Some(ends) = self.planned.as_ref().or(self.ends.as_ref()) else { return };
-        if self.reader.has_moving() {
-            self.has_unnamed_end = true;
-            return;
-        }
         let is_meant = |place: &TopicPartition| {
             place.partition == partition && (self.narrowed.is_empty() || self.narrowed.contains(place))
         };
@@ -357,8 +341,7 @@ impl KafkaSource {
 impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         self.follow()?;
-        let is_moving = self.reader.go_on()?;
-        let (mut wait, mut has_come) = (if is_moving { wait.min(MOVED_WITHIN) } else { wait }, false);
+        let (mut wait, mut has_come) = (wait, false);
         // Whatever is there comes at once: batches grow with the load, and nothing waits for others.
         while !self.is_at_end() && self.take(wait)? {
             (wait, has_come) = (Duration::ZERO, true);
@@ -366,8 +349,7 @@ impl Source for KafkaSource {
                 break;
             }
         }
-        let is_in_doubt = !self.narrowed.is_empty() || self.is_stuck(has_come);
-        if is_in_doubt && !is_moving && !self.is_at_end() {
+        if !self.is_at_end() && (!self.narrowed.is_empty() || self.is_stuck(has_come)) {
             self.tell_ends_apart()?;
         }
         let rows = if self.columns.rows() > 0 { Some(self.columns.finish()?) } else { None };
@@ -387,7 +369,7 @@ impl Source for KafkaSource {
     fn stop_at_latest(&mut self) -> Result<()> {
         self.ends = Some(self.latest()?);
         // An end of a partition that the client found before does not say that there is nothing up to ours.
-        self.read_on()
+        self.assign()
     }
 
     fn epoch_rows_max(&self) -> Option<u64> {
@@ -408,14 +390,14 @@ impl Source for KafkaSource {
         let (ends, rows) = planned_ends(&self.next, &latest, rows_max);
         if rows > 0 || had_plan {
             // As in `stop_at_latest`.
-            self.read_on()?;
+            self.assign()?;
         }
         self.planned = (rows > 0).then_some(ends);
         Ok(rows)
     }
 
     fn lift_plan(&mut self) -> Result<()> {
-        if self.planned.take().is_some() { self.read_on() } else { Ok(()) }
+        if self.planned.take().is_some() { self.assign() } else { Ok(()) }
     }
 
     fn report(&self) -> SourceReport {
