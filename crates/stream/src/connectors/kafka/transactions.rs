@@ -20,6 +20,8 @@ const COMMIT_CALL_MAX: Duration = Duration::from_secs(10);
 const COMMIT_MAX: Duration = Duration::from_secs(120);
 /// Pause between two such calls.
 const COMMIT_AGAIN: Duration = Duration::from_millis(20);
+/// How often a commit looks whether its marker is delivered.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// Time that a transaction may be open beyond the interval of checkpoints.
 const TIMEOUT_ROOM_MS: i64 = 60_000;
 /// Longest time that brokers let a transaction be open, unless they are told otherwise.
@@ -202,6 +204,7 @@ impl Transactions {
         if let Err((error, _)) = self.client.send(record) {
             return self.not_committed("cannot send the marker of a transaction", error);
         }
+        self.wait_for_deliveries();
         let deadline = Instant::now() + COMMIT_MAX;
         loop {
             let error = match self.client.commit_transaction(COMMIT_CALL_MAX) {
@@ -223,6 +226,15 @@ impl Transactions {
                 _ => return Ok(self.lose_answer()),
             }
             return self.not_committed("a transaction cannot be committed", error);
+        }
+    }
+
+    /// Waits, for as long as a call of a commit does, until all records are delivered or have failed. Such a call would wait for
+    /// them itself, but serves its client's events for 100 ms before it looks again, and rows wait for it.
+    fn wait_for_deliveries(&self) {
+        let deadline = Instant::now() + COMMIT_CALL_MAX;
+        while self.client.in_flight_count() > 0 && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
