@@ -14,6 +14,8 @@ use crate::error::Result;
 /// Questions that librdkafka's thread answers once it has done all that an assignment asks for: after the first answer it has stopped
 /// the partitions, after the second it knows that, and after the third it has started them.
 const QUESTIONS: usize = 3;
+/// Time for a question for the leaders of a topic. Without an answer the client looks for them in its own time.
+const LEADERS_MAX: Duration = Duration::from_secs(5);
 
 /// Consumer that reads partitions from given offsets on.
 ///
@@ -24,12 +26,14 @@ const QUESTIONS: usize = 3;
 pub(super) struct PartitionReader {
     consumer: BaseConsumer,
     paused: BTreeSet<TopicPartition>,
+    /// Topics whose leaders the client has been told.
+    known: BTreeSet<String>,
 }
 
 impl PartitionReader {
     /// A reader of nothing.
     pub fn new(consumer: BaseConsumer) -> Self {
-        Self { consumer, paused: BTreeSet::new() }
+        Self { consumer, paused: BTreeSet::new(), known: BTreeSet::new() }
     }
 
     /// Reads these partitions, and no others, from these offsets on. Those that were paused go on; what was fetched ahead is fetched
@@ -48,6 +52,7 @@ impl PartitionReader {
         }
         let mut list = TopicPartitionList::new();
         for (place, offset) in offsets {
+            self.learn_leaders(&place.topic);
             let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
             added.map_err(|error| failed("cannot name a partition", error))?;
         }
@@ -57,6 +62,14 @@ impl PartitionReader {
             answer.map_err(|error| failed("cannot read from the partitions", error))?;
         }
         Ok(())
+    }
+
+    /// Has the client ask who leads a topic that it hears of for the first time. If it has no connection when it is told to read, it
+    /// would ask again a second later only.
+    fn learn_leaders(&mut self, topic: &str) {
+        if !self.known.contains(topic) && self.consumer.fetch_metadata(Some(topic), LEADERS_MAX).is_ok() {
+            self.known.insert(topic.to_owned());
+        }
     }
 
     /// Fetches nothing more from this partition until partitions are assigned again.
