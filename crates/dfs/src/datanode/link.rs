@@ -204,8 +204,8 @@ impl Link {
             return Ok(true);
         }
         self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
-        if !response.delete.is_empty() {
-            self.delete(client, response.delete).await?;
+        if !response.delete.is_empty() && !self.delete(client, response.delete).await? {
+            return Ok(false);
         }
         if response.must_report {
             self.report_all(client).await?;
@@ -214,20 +214,16 @@ impl Link {
         Ok(true)
     }
 
-    async fn delete(&self, client: &mut Client, orders: Vec<BlockRef>) -> Result<()> {
-        let store = Arc::clone(&self.transfers.store);
+    /// Deletes replicas, and tells of it before it shows again that it is there: false if the NameNode does not know it.
+    async fn delete(&self, client: &mut Client, orders: Vec<BlockRef>) -> Result<bool> {
+        let transfers = Arc::clone(&self.transfers);
         let deleting = tokio::task::spawn_blocking(move || {
-            let deleted = orders.iter().filter_map(|order| {
-                let (volume, replica) = store.delete(BlockId(order.id), GenerationStamp(order.stamp))?;
-                let storage = store.storage(volume).to_owned();
-                Some(Notice { storage, replica: Some(replica), is_deleted: true, is_corrupt: false })
-            });
-            deleted.collect()
+            for BlockRef { storage, id, stamp } in &orders {
+                transfers.delete(storage, BlockId(*id), GenerationStamp(*stamp));
+            }
         });
-        let notices = deleting.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
-        let request = NoticeRequest { uuid: self.transfers.store.datanode.clone(), notices };
-        let _: Answer = client.call("notice", &request).await.map_err(failed)?;
-        Ok(())
+        deleting.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        self.send_notices(client).await
     }
 
     async fn send_notices(&self, client: &mut Client) -> Result<bool> {

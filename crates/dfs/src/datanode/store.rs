@@ -221,6 +221,11 @@ impl Store {
         Some((self.storage(replica.volume).to_owned(), as_reported(id, replica)))
     }
 
+    /// True if a block has a replica here, in whatever state.
+    pub fn has(&self, id: BlockId) -> bool {
+        self.replicas().get(id).is_some()
+    }
+
     /// The replicas of a volume that are known to be damaged.
     pub fn damaged(&self, storage: &str) -> Vec<cluster::Replica> {
         let replicas = self.replicas();

@@ -2,15 +2,15 @@
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::{debug, error};
 use yeoul_net::{Connection, Handler};
 
 use super::checksums::{answer_block, answer_group};
-use super::notices::Notices;
+use super::notices::{Notices, Told};
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
@@ -40,6 +40,9 @@ pub struct Transfers {
     pub notices: Vec<Arc<Notices>>,
     /// The memory of the process.
     pub memory: Memory,
+    /// Held while a replica is deleted or found damaged and this is told of it: NameNodes hear of both in the order in which they
+    /// happened, and never of damage to what they have been told is gone.
+    changing: Mutex<()>,
     transfers_max: usize,
     open: AtomicUsize,
 }
@@ -47,7 +50,8 @@ pub struct Transfers {
 impl Transfers {
     /// Serves the replicas of a store, at most so many at a time.
     pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize, memory: Memory) -> Self {
-        Self { store, notices, memory, transfers_max, open: AtomicUsize::new(0) }
+        let (changing, open) = (Mutex::new(()), AtomicUsize::new(0));
+        Self { store, notices, memory, changing, transfers_max, open }
     }
 
     /// How many transfers are open.
@@ -57,16 +61,34 @@ impl Transfers {
 
     /// Tells the NameNodes of a replica, and waits until they know.
     pub fn tell(&self, storage: &str, replica: Replica) {
-        let notice = Notice {
-            storage: storage.to_owned(),
-            replica: Some(replica),
-            is_deleted: false,
-            is_corrupt: false,
-        };
-        let told: Vec<_> = self.notices.iter().map(|notices| notices.add(notice.clone())).collect();
-        for told in told {
+        let storage = storage.to_owned();
+        let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false };
+        for told in self.add(&notice) {
             told.wait();
         }
+    }
+
+    fn add(&self, notice: &Notice) -> Vec<Told> {
+        self.notices.iter().map(|notices| notices.add(notice.clone())).collect()
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deletes a replica that is no newer than `stamp`, and tells the NameNodes. Of one that is not here they are told, too: who orders
+    /// it believes it to be in this storage.
+    pub fn delete(&self, storage: &str, id: BlockId, stamp: GenerationStamp) {
+        let _changing = self.changing();
+        let (storage, replica) = match self.store.delete(id, stamp) {
+            Some((volume, replica)) => (self.store.storage(volume), replica),
+            None if !self.store.has(id) => {
+                (storage, Replica { id: id.0, stamp: stamp.0, ..Replica::default() })
+            }
+            None => return,
+        };
+        let storage = storage.to_owned();
+        self.add(&Notice { storage, replica: Some(replica), is_deleted: true, is_corrupt: false });
     }
 
     /// Opens a replica for a reader. One without its files is damaged.
@@ -94,21 +116,16 @@ impl Transfers {
 
     /// Tells the NameNodes that a whole replica is not what was written; they hear it again with each report until it is gone.
     pub fn tell_damaged(&self, id: BlockId, stamp: GenerationStamp, why: &dyn std::fmt::Display) {
+        let _changing = self.changing();
         let Some((storage, replica)) = self.store.mark_damaged(id, stamp) else { return };
         error!(%id, stamp = stamp.0, storage, %why, "a replica is damaged");
-        let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: true };
-        for notices in &self.notices {
-            notices.add(notice.clone());
-        }
+        self.add(&Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: true });
     }
 
     /// Tells the NameNodes of a replica whose writer is gone.
     pub fn tell_abandoned(&self, replica: NewReplica<'_>) {
         if let Some((storage, replica)) = replica.abandoned() {
-            let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false };
-            for notices in &self.notices {
-                notices.add(notice.clone());
-            }
+            self.add(&Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false });
         }
     }
 
@@ -220,5 +237,71 @@ struct Closer(TcpStream);
 impl Drop for Closer {
     fn drop(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::Wanted;
+    use super::super::test_peer::TestPeer;
+    use super::*;
+
+    const STAMP: GenerationStamp = GenerationStamp(1001);
+
+    /// The transfers of a DataNode with block 1, whose NameNode is there.
+    fn told_transfers() -> (TestPeer, Transfers) {
+        let (peer, notices) = (TestPeer::with(1, b"some bytes"), Arc::new(Notices::default()));
+        notices.connected();
+        let Transfers { store, memory, .. } = &*peer.transfers;
+        let transfers = Transfers::new(Arc::clone(store), vec![notices], 64, memory.clone());
+        (peer, transfers)
+    }
+
+    /// What the NameNode is told, in order: the block, whether it is deleted, whether it is corrupt.
+    fn told(transfers: &Transfers) -> Vec<(i64, bool, bool)> {
+        let batch = transfers.notices[0].take().unwrap_or_default();
+        let shown = |notice: &Notice| (notice.replica.unwrap().id, notice.is_deleted, notice.is_corrupt);
+        batch.notices.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn what_is_deleted_is_told_behind_damage_and_also_if_it_was_not_here() {
+        let (peer, transfers) = told_transfers();
+        let delete = |id, stamp| transfers.delete("DS-1", BlockId(id), GenerationStamp(stamp));
+        transfers.tell_damaged(BlockId(1), STAMP, &"a test");
+        delete(1, 1000);
+        assert_eq!(told(&transfers), [(1, false, true)], "what is here is newer");
+        transfers.tell_damaged(BlockId(1), STAMP, &"a test");
+        delete(1, 1001);
+        transfers.tell_damaged(BlockId(1), STAMP, &"a test");
+        assert_eq!((told(&transfers), peer.damaged()), (vec![(1, true, false)], 0), "it is gone");
+        delete(1, 1001);
+        let batch = transfers.notices[0].take().unwrap();
+        let notice = &batch.notices[0];
+        assert!(notice.is_deleted && notice.storage == "DS-1" && notice.replica.unwrap().stamp == 1001);
+    }
+
+    #[test]
+    fn nobody_hears_of_damage_to_what_is_gone_while_both_happen_at_once() {
+        let (_peer, transfers) = told_transfers();
+        let pool = transfers.store.pool();
+        for id in 2..400 {
+            transfers
+                .store
+                .create(&pool, (BlockId(id), STAMP), &Wanted::default())
+                .unwrap()
+                .finalize()
+                .unwrap();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..400).for_each(|id| transfers.tell_damaged(BlockId(id), STAMP, &"a test")));
+            (1..400).for_each(|id| transfers.delete("DS-1", BlockId(id), STAMP));
+        });
+        let mut gone = std::collections::BTreeSet::new();
+        for (id, is_deleted, _) in told(&transfers) {
+            assert!(!gone.contains(&id), "block {id} is gone, and then damaged");
+            gone.extend(is_deleted.then_some(id));
+        }
+        assert_eq!(gone.len(), 399);
     }
 }
