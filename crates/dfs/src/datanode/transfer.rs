@@ -247,6 +247,8 @@ mod tests {
     use super::*;
 
     const STAMP: GenerationStamp = GenerationStamp(1001);
+    /// So many that some are found damaged and deleted at the same moment.
+    const BLOCKS: i64 = 3000;
 
     /// The transfers of a DataNode with block 1, whose NameNode is there.
     fn told_transfers() -> (TestPeer, Transfers) {
@@ -259,9 +261,9 @@ mod tests {
 
     /// What the NameNode is told, in order: the block, whether it is deleted, whether it is corrupt.
     fn told(transfers: &Transfers) -> Vec<(i64, bool, bool)> {
-        let batch = transfers.notices[0].take().unwrap_or_default();
-        let shown = |notice: &Notice| (notice.replica.unwrap().id, notice.is_deleted, notice.is_corrupt);
-        batch.notices.iter().map(shown).collect()
+        let batches = std::iter::from_fn(|| transfers.notices[0].take());
+        let shown = |notice: Notice| (notice.replica.unwrap().id, notice.is_deleted, notice.is_corrupt);
+        batches.flat_map(|batch| batch.notices).map(shown).collect()
     }
 
     #[test]
@@ -285,7 +287,7 @@ mod tests {
     fn nobody_hears_of_damage_to_what_is_gone_while_both_happen_at_once() {
         let (_peer, transfers) = told_transfers();
         let pool = transfers.store.pool();
-        for id in 2..400 {
+        for id in 2..BLOCKS {
             transfers
                 .store
                 .create(&pool, (BlockId(id), STAMP), &Wanted::default())
@@ -293,15 +295,22 @@ mod tests {
                 .finalize()
                 .unwrap();
         }
+        let both = std::sync::Barrier::new(2);
+        let each = |change: &dyn Fn(BlockId)| {
+            for id in 1..BLOCKS {
+                both.wait();
+                change(BlockId(id));
+            }
+        };
         std::thread::scope(|scope| {
-            scope.spawn(|| (1..400).for_each(|id| transfers.tell_damaged(BlockId(id), STAMP, &"a test")));
-            (1..400).for_each(|id| transfers.delete("DS-1", BlockId(id), STAMP));
+            scope.spawn(|| each(&|id| transfers.tell_damaged(id, STAMP, &"a test")));
+            each(&|id| transfers.delete("DS-1", id, STAMP));
         });
         let mut gone = std::collections::BTreeSet::new();
         for (id, is_deleted, _) in told(&transfers) {
             assert!(!gone.contains(&id), "block {id} is gone, and then damaged");
             gone.extend(is_deleted.then_some(id));
         }
-        assert_eq!(gone.len(), 399);
+        assert_eq!(gone.len() as i64, BLOCKS - 1);
     }
 }
