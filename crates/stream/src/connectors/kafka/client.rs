@@ -35,7 +35,8 @@ pub(super) fn failed(what: &str, error: KafkaError) -> Error {
     Error::new(kind, what.to_owned()).with_source(error)
 }
 
-/// Whether a client mends this by itself: it connects again and goes on.
+/// Whether a client mends this by itself: it connects again, or asks who leads now, and goes on. These are the errors that Kafka's
+/// protocol calls retriable, as far as questions and fetches have them.
 pub(super) fn passes(error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -49,6 +50,11 @@ pub(super) fn passes(error: &KafkaError) -> bool {
                 | Code::NetworkException
                 | Code::LeaderNotAvailable
                 | Code::NotLeaderForPartition
+                | Code::FencedLeaderEpoch
+                | Code::UnknownLeaderEpoch
+                | Code::ReplicaNotAvailable
+                | Code::OffsetNotAvailable
+                | Code::KafkaStorageError
                 | Code::BrokerNotAvailable
                 | Code::CoordinatorNotAvailable
                 | Code::NotCoordinator

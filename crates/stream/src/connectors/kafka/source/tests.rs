@@ -230,3 +230,20 @@ fn many_plans_come_to_their_ends_also_after_some_that_are_lifted_at_once() {
     }
     assert_eq!(rows, RECORDS * usize::try_from(PARTITIONS).unwrap());
 }
+
+#[test]
+fn offsets_are_asked_for_again_when_the_leader_has_a_new_epoch() {
+    let cluster = Cluster::new();
+    cluster.create("t", 1);
+    cluster.send("t", 0, &["a", "b"]);
+    let place = TopicPartition { topic: "t".to_owned(), partition: 0 };
+    // It looks for leaders each five minutes.
+    let servers = cluster.mock.bootstrap_servers();
+    let asker: BaseConsumer = ClientConfig::new().set("bootstrap.servers", servers).create().unwrap();
+    for _ in 0..5 {
+        let latest = latest_offsets(&asker, [&place].into_iter()).unwrap();
+        assert_eq!(latest, BTreeMap::from([(place.clone(), 2)]));
+        // Each time that a leader is chosen its epoch is one more, also if it is the same one.
+        cluster.mock.partition_leader("t", 0, Some(1)).unwrap();
+    }
+}
