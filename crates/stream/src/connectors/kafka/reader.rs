@@ -14,7 +14,7 @@ use crate::error::Result;
 /// Questions that librdkafka's thread answers once it has done all that an assignment asks for: after the first answer it has stopped
 /// the partitions, after the second it knows that, and after the third it has started them.
 const QUESTIONS: usize = 3;
-/// Time for a question for the leaders of a topic. Without an answer the client looks for them in its own time.
+/// Time for a question for the leaders of a topic. Without an answer nothing more is asked: the client looks for them in its own time.
 const LEADERS_MAX: Duration = Duration::from_secs(5);
 
 /// Consumer that reads partitions from given offsets on.
@@ -50,12 +50,13 @@ impl PartitionReader {
             resumed.map_err(|error| failed("cannot go on with the partitions", error))?;
             self.paused.clear();
         }
-        let mut list = TopicPartitionList::new();
+        let (mut list, mut topics) = (TopicPartitionList::new(), BTreeSet::new());
         for (place, offset) in offsets {
-            self.learn_leaders(&place.topic);
+            topics.insert(place.topic.as_str());
             let added = list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset));
             added.map_err(|error| failed("cannot name a partition", error))?;
         }
+        self.learn_leaders(&topics);
         self.consumer.assign(&list).map_err(|error| failed("cannot read from the partitions", error))?;
         for _ in 0..QUESTIONS {
             let answer = self.consumer.assignment();
@@ -64,11 +65,18 @@ impl PartitionReader {
         Ok(())
     }
 
-    /// Has the client ask who leads a topic that it hears of for the first time. If it has no connection when it is told to read, it
-    /// would ask again a second later only.
-    fn learn_leaders(&mut self, topic: &str) {
-        if !self.known.contains(topic) && self.consumer.fetch_metadata(Some(topic), LEADERS_MAX).is_ok() {
-            self.known.insert(topic.to_owned());
+    /// Has the client ask who leads the topics that it hears of for the first time. If it has no connection when it is told to read,
+    /// it would ask again a second later only. Those that it is no longer to read are forgotten.
+    fn learn_leaders(&mut self, topics: &BTreeSet<&str>) {
+        self.known.retain(|topic| topics.contains(topic.as_str()));
+        for topic in topics {
+            if self.known.contains(*topic) {
+                continue;
+            }
+            if self.consumer.fetch_metadata(Some(topic), LEADERS_MAX).is_err() {
+                return;
+            }
+            self.known.insert((*topic).to_owned());
         }
     }
 
