@@ -40,13 +40,24 @@ class Topics:
         from confluent_kafka.admin import NewTopic
 
         self.clients.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
-        self.partitions[topic] = partitions
+        self.made(topic, partitions)
 
     def grow(self, topic):
         from confluent_kafka.admin import NewPartitions
 
         count = self.partitions[topic] + 1
         self.clients.admin.create_partitions([NewPartitions(topic, count)])[topic].result()
+        self.made(topic, count)
+
+    def made(self, topic, count):
+        """Waits until the broker tells of so many partitions: the controller has made them some time before."""
+
+        def is_told():
+            there = self.clients.admin.list_topics(topic, timeout=WITHIN).topics[topic].partitions
+            if len(there) < count:
+                raise OSError(f"{len(there)} partitions of {topic}")
+
+        harness.wait_until(is_told, f"{count} partitions of {topic}")
         self.partitions[topic] = count
 
     def ends(self):
