@@ -35,6 +35,9 @@ from process import WITHIN, StreamProcess  # noqa: E402
 
 MOTO = ["moto[server]==5.1.0"]
 STEP_MS = 5
+# Files that wait for the query at most, beside some that killed processes read.
+AHEAD_MAX = 60
+FILES_PER_EPOCH = 3
 # A record's time is that of its number, and up to this much earlier; the watermark waits longer.
 DISORDER_MS = 400
 DELAY_MS = 1000
@@ -47,7 +50,7 @@ EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 def job(folder, name="counts"):
     return f"""
 CREATE STREAM visits (id BIGINT, `user` STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '{DELAY_MS} ms')
-WITH ('connector' = 'filesystem', 'path' = '{folder}/in', 'format' = 'json', 'maxFilesPerTrigger' = '3');
+WITH ('connector' = 'filesystem', 'path' = '{folder}/in', 'format' = 'json', 'maxFilesPerTrigger' = '{FILES_PER_EPOCH}');
 CREATE SINK {name} WITH ('connector' = 'filesystem', 'path' = '{folder}/out-{name}', 'format' = 'json');
 SET 'execution.checkpointing.interval' = '100 ms';
 SET 'spark.sql.streaming.minBatchesToRetain' = '10';
@@ -155,18 +158,20 @@ def wait_for(is_there, query, what, progress=lambda: None):
 
 def kills(what, query, count):
     """kill -9 while files come; rows are those of a batch computation in the end, each once."""
-    files, done = Files(query.folder), threading.Event()
+    files, done, progressed = Files(query.folder), threading.Event(), 0
 
     def produce():
         while not done.is_set():
-            files.more()
+            # Through the proxy an epoch takes longer than its files come. What killed processes did not say is not counted.
+            taken = FILES_PER_EPOCH * (progressed + progress_of(query))
+            if files.files < taken + AHEAD_MAX + FILES_PER_EPOCH * count:
+                files.more()
             time.sleep(0.03)
 
     feeder = threading.Thread(target=produce)
-    feeder.start()
-    progressed = 0
     try:
         query.start()
+        feeder.start()
         for number in range(count):
             # Each other life gets as far as a few checkpoints; the others die while they start or claim.
             if number % 2 == 0:
@@ -181,7 +186,8 @@ def kills(what, query, count):
         assert shown["manifest"].startswith(query.address + "/counts/yeoul/manifests/"), shown
     finally:
         done.set()
-        feeder.join()
+        if feeder.is_alive():
+            feeder.join()
     files.end()
     wanted = collections.Counter(batch(files.count))
     # Through the proxy it is slower than the files come.
