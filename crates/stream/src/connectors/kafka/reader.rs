@@ -16,6 +16,8 @@ use crate::error::Result;
 const QUESTIONS: usize = 3;
 /// Time for a question for the leaders of a topic. Without an answer nothing more is asked: the client looks for them in its own time.
 const LEADERS_MAX: Duration = Duration::from_secs(5);
+/// Topics that are remembered as known to the client. When there are more, all are asked for again.
+const KNOWN_MAX: usize = 100_000;
 
 /// Consumer that reads partitions from given offsets on.
 ///
@@ -66,9 +68,11 @@ impl PartitionReader {
     }
 
     /// Has the client ask who leads the topics that it hears of for the first time. If it has no connection when it is told to read,
-    /// it would ask again a second later only. Those that it is no longer to read are forgotten.
+    /// it would ask again a second later only.
     fn learn_leaders(&mut self, topics: &BTreeSet<&str>) {
-        self.known.retain(|topic| topics.contains(topic.as_str()));
+        if self.known.len() > KNOWN_MAX {
+            self.known.clear();
+        }
         for topic in topics {
             if self.known.contains(*topic) {
                 continue;
