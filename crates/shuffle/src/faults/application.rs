@@ -23,13 +23,35 @@ const SHUFFLES_MAX: i32 = 6;
 pub enum Question {
     Register,
     Pulse,
-    Slots { shuffle: i32 },
-    Unregister { shuffle: i32 },
+    Slots {
+        shuffle: i32,
+    },
+    /// A new location for a partition of a running shuffle.
+    Revive {
+        shuffle: i32,
+        partition: PartitionId,
+    },
+    Unregister {
+        shuffle: i32,
+    },
     Revise,
     Stop,
-    Reserve { shuffle: i32, round: u64, worker: WorkerId },
-    Push { shuffle: i32, location: Location, batches: Vec<Batch> },
-    Commit { shuffle: i32, worker: WorkerId, commit: Commit, tries: u32 },
+    Reserve {
+        shuffle: i32,
+        round: u64,
+        worker: WorkerId,
+    },
+    Push {
+        shuffle: i32,
+        location: Location,
+        batches: Vec<Batch>,
+    },
+    Commit {
+        shuffle: i32,
+        worker: WorkerId,
+        commit: Commit,
+        tries: u32,
+    },
 }
 
 impl Question {
@@ -38,6 +60,7 @@ impl Question {
         match self {
             Self::Register | Self::Pulse | Self::Revise | Self::Stop => None,
             Self::Slots { shuffle }
+            | Self::Revive { shuffle, .. }
             | Self::Unregister { shuffle }
             | Self::Reserve { shuffle, .. }
             | Self::Push { shuffle, .. }
@@ -235,6 +258,10 @@ impl Application {
             let calls = job.commit_all(scene);
             self.wait_for(scene, calls);
         }
+        let wanted = self.jobs.iter_mut().map(|(shuffle, job)| (*shuffle, job.take_wanted()));
+        for (shuffle, partitions) in wanted.collect::<Vec<_>>() {
+            partitions.into_iter().for_each(|partition| self.ask_to_revive(scene, shuffle, partition));
+        }
     }
 
     /// An answer arrives.
@@ -280,6 +307,12 @@ impl Application {
                 None => return self.ask_for_slots(scene, shuffle),
                 // Refused: it asks again after a while.
                 Some(_) => vec![(scene.number(), Question::Slots { shuffle })],
+            },
+            Question::Revive { shuffle, partition } => match from_master {
+                Some(MasterAnswer::Slots(Ok(grant))) => self.job(shuffle).revive_at(scene, partition, &grant),
+                None => return self.job(shuffle).want_again(partition),
+                // Refused: it asks again after a while.
+                Some(_) => vec![(scene.number(), Question::Revive { shuffle, partition })],
             },
             Question::Reserve { shuffle, round, worker } => {
                 let is_gone = matches!(from_worker, Some(WorkerAnswer::Unreachable));
@@ -336,24 +369,37 @@ impl Application {
     }
 
     fn ask_for_slots(&mut self, scene: &mut Scene, shuffle: i32) {
-        let (application, job) = (self.id.clone(), &self.jobs[&shuffle]);
+        let job = &self.jobs[&shuffle];
         if job.dropped || job.is_over() {
             return;
         }
-        let request = SlotRequest {
-            application,
+        let request = self.request_for(scene, shuffle, (0..job.partitions).map(PartitionId).collect());
+        self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
+    }
+
+    fn ask_to_revive(&mut self, scene: &mut Scene, shuffle: i32, partition: PartitionId) {
+        let job = &self.jobs[&shuffle];
+        if job.dropped || job.is_over() {
+            return;
+        }
+        let request = self.request_for(scene, shuffle, vec![partition]);
+        self.ask(scene, MasterCall::Slots(request), Question::Revive { shuffle, partition });
+    }
+
+    fn request_for(&self, scene: &mut Scene, shuffle: i32, partitions: Vec<PartitionId>) -> SlotRequest {
+        SlotRequest {
+            application: self.id.clone(),
             user: User::default(),
             shuffle: ShuffleId(shuffle),
-            partitions: (0..job.partitions).map(PartitionId).collect(),
-            replicate: job.replicate,
+            partitions,
+            replicate: self.jobs[&shuffle].replicate,
             rack_aware: false,
             workers_max: 0,
             excluded: BTreeSet::new(),
             driver: String::new(),
             tagged: false,
             connection: scene.number(),
-        };
-        self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
+        }
     }
 
     /// Drops a shuffle. A client reuses the number only after everything sent to workers under it has been answered.

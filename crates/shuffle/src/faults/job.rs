@@ -1,9 +1,12 @@
 //! A shuffle as its driver and map tasks see it: the client's real decisions, and the protocol's rules around them.
 
+mod revival;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use self::revival::Revivals;
 use super::application::Question;
 use super::message::{Batch, Driver, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
@@ -68,6 +71,7 @@ pub struct Job {
     routes: Option<Routes>,
     rounds: BTreeMap<u64, Round>,
     reviving: BTreeSet<PartitionId>,
+    revivals: Revivals,
     /// Batches that a task still has to deliver, and whether a push is under way.
     waiting: BTreeMap<Batch, bool>,
     attempts: BTreeSet<(i32, i32)>,
@@ -111,6 +115,7 @@ impl Job {
             routes: None,
             rounds: BTreeMap::new(),
             reviving: BTreeSet::new(),
+            revivals: Revivals { by_master: scene.random.percent(40), ..Revivals::default() },
             waiting: BTreeMap::new(),
             attempts: BTreeSet::new(),
             next_attempt: 1,
@@ -312,29 +317,6 @@ impl Job {
             let what = WorkerCall::Destroy { key: self.key.clone(), files };
             scene.call_worker(self.party, number_of(&worker), what);
         }
-    }
-
-    /// A task asks for a newer location than this.
-    fn revive(&mut self, scene: &mut Scene, old: LocationId, avoid: &[WorkerId]) -> Vec<(u64, Question)> {
-        let Some(routes) = self.routes.as_mut().filter(|_| !self.reviving.contains(&old.partition)) else {
-            return Vec::new();
-        };
-        if matches!(self.stage, Stage::Done | Stage::Failed)
-            || routes.newer_than(old.partition, old.epoch).is_some()
-        {
-            return Vec::new();
-        }
-        if self.strict {
-            avoid.iter().for_each(|worker| routes.exclude(worker));
-        }
-        let draw = scene.random.next();
-        let Some(proposed) = routes.propose(old.partition, draw) else {
-            self.fail(scene);
-            return Vec::new();
-        };
-        scene.count(Event::Revived);
-        self.reviving.insert(old.partition);
-        self.reserve(scene, vec![proposed], 0, Some(old.partition))
     }
 
     // Batches.

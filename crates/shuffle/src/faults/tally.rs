@@ -84,6 +84,10 @@ events! {
         JournalLeftOut,
         /// A restarted master is compared with the one that was killed.
         Restored,
+        /// The master gives a running shuffle a new location.
+        RevivedByMaster,
+        /// The same, to a shuffle whose number was used before.
+        NumberUsedAgainRevived,
         /// Some locations are committed while others are still written to.
         EarlyCommit,
         /// An application was silent for so long that its data may be deleted.

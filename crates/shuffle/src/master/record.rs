@@ -13,6 +13,9 @@ pub const LIVES_MAX: usize = 4;
 /// The most runs of shuffles that one record removes: far fewer than fit into a frame of the journal.
 pub const RUNS_REMOVED_MAX: usize = 4096;
 
+/// The most workers that one record lists for a shuffle: with long names, half of a frame of the journal.
+pub const LISTED_IN_RECORD_MAX: usize = 1024;
+
 /// One durable change. After a restart the state is an empty one with all records applied in order; applying a record twice
 /// has the same effect as once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +42,16 @@ pub enum Record {
         /// Whether it was removed for its silence only. It may be alive, and then its shuffles are still needed.
         silent: bool,
     },
-    /// A shuffle was granted slots: its data must be kept.
+    /// A shuffle was granted slots: its data must be kept. Of a shuffle whose number was used before there is another record
+    /// of this kind whenever a reply lists further workers.
     ShuffleRegistered {
         /// The shuffle.
         shuffle: ShuffleKey,
         /// Milliseconds since 1970.
         at_unix_ms: u64,
+        /// Workers that a slot reply lists, if the number was used before: what they hold under it is of this shuffle. At most
+        /// [`LISTED_IN_RECORD_MAX`].
+        listed: Vec<WorkerId>,
     },
     /// Shuffles are no longer needed: their data may be deleted.
     ShufflesRemoved {
@@ -103,6 +110,13 @@ pub enum Record {
         /// The worker.
         worker: WorkerId,
     },
+}
+
+impl Record {
+    /// A shuffle that is to be kept, of which nobody is known to have been listed.
+    pub fn shuffle_registered(shuffle: ShuffleKey, at_unix_ms: u64) -> Self {
+        Self::ShuffleRegistered { shuffle, at_unix_ms, listed: Vec::new() }
+    }
 }
 
 /// A life of an application: from when a driver registers under the application's name until the next one does. Its id is

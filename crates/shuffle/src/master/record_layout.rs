@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 
-use super::record::{LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
+use super::record::{LISTED_IN_RECORD_MAX, LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
 use super::state::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
@@ -23,22 +23,40 @@ impl yeoul_journal::Record for Record {
 
     fn decode(_: u32, bytes: &[u8]) -> Option<Self> {
         let bytes = Bytes::copy_from_slice(bytes);
-        let may_be_ours = lists_of(&bytes)
-            .is_ok_and(|(properties, lives)| properties <= PROPERTIES_MAX && lives <= LIVES_MAX);
+        let may_be_ours = lists_of(&bytes).is_ok_and(|lists| {
+            let Lists { properties, lives, listed } = lists;
+            properties <= PROPERTIES_MAX && lives <= LIVES_MAX && listed <= LISTED_IN_RECORD_MAX
+        });
         may_be_ours.then(|| proto::Record::decode(bytes).ok().and_then(from_proto)).flatten()
     }
 }
 
-/// How many properties and lives a record has, counted before decoding them: an empty one takes two bytes in the file and
-/// fifty in memory.
-fn lists_of(payload: &Bytes) -> Result<(usize, usize), DecodeError> {
+/// The lengths of a record's lists.
+#[derive(Default)]
+struct Lists {
+    properties: usize,
+    lives: usize,
+    listed: usize,
+}
+
+/// The lengths of a record's lists, counted before decoding them: an empty element takes two bytes in the file and fifty in
+/// memory.
+fn lists_of(payload: &Bytes) -> Result<Lists, DecodeError> {
     const APPLICATION_REGISTERED: Part<(), ()> = Part::of(1);
     const PROPERTIES: Messages<(), ()> = Messages::of(4);
     const LIVES: Texts<()> = Texts::of(6);
-    let application = Received::<()>::decode(payload.clone())?.part(APPLICATION_REGISTERED)?;
-    Ok(application.map_or((0, 0), |application| {
-        (application.messages(PROPERTIES).count(), application.texts(LIVES).count())
-    }))
+    const SHUFFLE_REGISTERED: Part<(), ()> = Part::of(3);
+    const LISTED: Texts<()> = Texts::of(4);
+    let record = Received::<()>::decode(payload.clone())?;
+    let mut lists = Lists::default();
+    if let Some(application) = record.part(APPLICATION_REGISTERED)? {
+        lists.properties = application.messages(PROPERTIES).count();
+        lists.lives = application.texts(LIVES).count();
+    }
+    if let Some(shuffle) = record.part(SHUFFLE_REGISTERED)? {
+        lists.listed = shuffle.texts(LISTED).count();
+    }
+    Ok(lists)
 }
 
 fn to_proto(record: &Record) -> Change {
@@ -60,11 +78,12 @@ fn to_proto(record: &Record) -> Change {
             let (at_unix_ms, silent) = (*at_unix_ms, *silent);
             Change::ApplicationRemoved(proto::ApplicationRemoved { application, at_unix_ms, silent })
         }
-        Record::ShuffleRegistered { shuffle, at_unix_ms } => {
+        Record::ShuffleRegistered { shuffle, at_unix_ms, listed } => {
             Change::ShuffleRegistered(proto::ShuffleRegistered {
                 application: shuffle.application.to_string(),
                 shuffle: shuffle.shuffle.0,
                 at_unix_ms: *at_unix_ms,
+                listed: listed.iter().map(WorkerId::to_string).collect(),
             })
         }
         Record::ShufflesRemoved { application, runs, at_unix_ms } => {
@@ -113,6 +132,7 @@ fn from_proto(record: proto::Record) -> Option<Record> {
         Change::ShuffleRegistered(registered) => Record::ShuffleRegistered {
             shuffle: shuffle(registered.application, registered.shuffle),
             at_unix_ms: registered.at_unix_ms,
+            listed: registered.listed.into_iter().map(worker).collect::<Option<_>>()?,
         },
         Change::ShuffleRunsRemoved(removed) => Record::ShufflesRemoved {
             application: removed.application.into(),
@@ -167,7 +187,12 @@ mod tests {
             },
             Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2, silent: false },
             Record::ApplicationRemoved { application: "app-2".into(), at_unix_ms: 2, silent: true },
-            Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3 },
+            Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3, listed: vec![] },
+            Record::ShuffleRegistered {
+                shuffle: ShuffleKey::new("app-2", 4),
+                at_unix_ms: 3,
+                listed: vec!["h:1:2:3:4".parse().unwrap(), worker.clone()],
+            },
             Record::ShufflesRemoved {
                 application: "app-2".into(),
                 runs: ShuffleRun::all_of([0, 4, 5, 9].map(ShuffleId)),
@@ -207,6 +232,30 @@ mod tests {
         let (application, runs) = ("a".repeat(1024).into(), vec![ShuffleId(-1).into(); RUNS_REMOVED_MAX]);
         let bytes = encoded(&Record::ShufflesRemoved { application, runs, at_unix_ms: u64::MAX });
         assert!(bytes.len() < 84 << 10, "{}", bytes.len());
+    }
+
+    #[test]
+    fn a_shuffle_of_a_journal_that_listed_nobody_reads_back_without_workers() {
+        // Field 3 as of version 0.1 before workers were listed: "app-2", number 3, time 3.
+        let older = [0x1a, 11, 0x0a, 5, b'a', b'p', b'p', b'-', b'2', 0x10, 3, 0x18, 3];
+        let record =
+            Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3, listed: vec![] };
+        assert_eq!(Record::decode(1, &older), Some(record.clone()));
+        assert_eq!(encoded(&record), older[..], "and an older master reads what this one writes");
+    }
+
+    #[test]
+    fn the_longest_list_of_workers_fits_and_a_longer_one_is_not_ours() {
+        let long = format!("{}:65535:65535:65535:65535", "h".repeat(253));
+        let record = |listed| Record::ShuffleRegistered {
+            shuffle: ShuffleKey::new("a".repeat(200), i32::MAX),
+            at_unix_ms: u64::MAX,
+            listed: vec![long.parse().unwrap(); listed],
+        };
+        let longest = encoded(&record(LISTED_IN_RECORD_MAX));
+        assert!(longest.len() < <Record as yeoul_journal::Record>::BYTES_MAX / 2, "{}", longest.len());
+        assert_eq!(Record::decode(1, &longest), Some(record(LISTED_IN_RECORD_MAX)));
+        assert_eq!(Record::decode(1, &encoded(&record(LISTED_IN_RECORD_MAX + 1))), None);
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl State {
         }
         self.take_back_deletions(&lost);
         for shuffle in lost {
-            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+            let record = Record::shuffle_registered(shuffle, now.unix_ms);
             self.commit(now, &mut decision, record);
         }
         decision
@@ -251,15 +251,15 @@ impl State {
                 }
             };
             // Most shuffles are on few workers: going through all workers for each of thousands would take too long.
-            match &shuffle.workers {
-                Some(listed) => {
+            match &shuffle.listed {
+                listed if shuffle.is_list_whole => {
                     for worker in listed {
                         if let Some(state) = self.workers.get_mut(worker) {
                             order(worker, state);
                         }
                     }
                 }
-                None => self.workers.iter_mut().for_each(|(worker, state)| order(worker, state)),
+                _ => self.workers.iter_mut().for_each(|(worker, state)| order(worker, state)),
             }
         }
         wake.into_iter().collect()

@@ -1,6 +1,6 @@
 //! The durable state: what a record changes, and the records that describe all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use imbl::OrdMap;
 
@@ -26,8 +26,8 @@ impl State {
             Record::ApplicationRemoved { application, silent, .. } => {
                 self.application_removed(now, application, *silent);
             }
-            Record::ShuffleRegistered { shuffle, at_unix_ms } => {
-                self.shuffle_registered(shuffle, *at_unix_ms);
+            Record::ShuffleRegistered { shuffle, at_unix_ms, listed } => {
+                self.shuffle_registered(shuffle, *at_unix_ms, listed);
             }
             Record::ShufflesRemoved { application, runs, .. } => {
                 self.shuffles_removed(now, application, runs);
@@ -106,21 +106,23 @@ impl State {
         }
     }
 
-    fn shuffle_registered(&mut self, shuffle: &ShuffleKey, at_unix_ms: u64) {
+    fn shuffle_registered(&mut self, shuffle: &ShuffleKey, at_unix_ms: u64, listed: &[WorkerId]) {
         let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
         let is_again = self.removals.has_shuffle(shuffle);
         self.removals.restore(shuffle);
-        application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
+        let entry = application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
             self.slots.register();
             Shuffle {
                 registered_unix_ms: at_unix_ms,
                 driver: None,
                 connection: None,
-                workers: None,
+                listed: BTreeSet::new(),
+                is_list_whole: false,
                 is_again,
                 slots_granted: 0,
             }
         });
+        entry.listed.extend(listed.iter().cloned());
     }
 
     fn shuffles_removed(&mut self, now: Now, application: &ApplicationId, runs: &[ShuffleRun]) {

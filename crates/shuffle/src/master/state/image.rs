@@ -4,8 +4,8 @@ use imbl::OrdMap;
 
 use super::slot_ledger::SlotLedger;
 use super::{Application, Departure, State};
-use crate::ids::{ApplicationId, ShuffleKey};
-use crate::master::record::Record;
+use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
+use crate::master::record::{LISTED_IN_RECORD_MAX, Record};
 
 /// The durable part of a state at one moment. Applications and shuffles, which are many, are copies that share what has not
 /// changed since; their records are made one by one.
@@ -82,12 +82,23 @@ fn records_of_shuffles(application: &ApplicationId, held: &Application) -> impl 
             runs: vec![(*id).into()],
             at_unix_ms: 0,
         });
-        let registered = Record::ShuffleRegistered {
-            shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
-            at_unix_ms: shuffle.registered_unix_ms,
-        };
-        removed.into_iter().chain([registered])
+        let key = ShuffleKey { application: application.clone(), shuffle: *id };
+        let listed: Vec<WorkerId> =
+            if shuffle.is_again { shuffle.listed.iter().cloned().collect() } else { Vec::new() };
+        removed.into_iter().chain(registrations(&key, shuffle.registered_unix_ms, &listed))
     })
+}
+
+/// The records of a shuffle for which these workers are listed: one at least, and as many as the list needs.
+pub(super) fn registrations(shuffle: &ShuffleKey, at_unix_ms: u64, listed: &[WorkerId]) -> Vec<Record> {
+    let (first, rest) = listed.split_at(listed.len().min(LISTED_IN_RECORD_MAX));
+    let parts = std::iter::once(first).chain(rest.chunks(LISTED_IN_RECORD_MAX));
+    let record = |listed: &[WorkerId]| Record::ShuffleRegistered {
+        shuffle: shuffle.clone(),
+        at_unix_ms,
+        listed: listed.to_vec(),
+    };
+    parts.map(record).collect()
 }
 
 #[cfg(test)]

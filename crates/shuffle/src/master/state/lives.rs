@@ -208,11 +208,66 @@ mod tests {
         );
         assert!(again.register_worker(at(2), 0, back).reply);
         assert_eq!(deletions_of(&again, 0), [], "for all that its successor knows, it is the new one");
-        assert_eq!(ask(&mut again, 1, 2), Err(SlotRefusal::NoWorker));
+        assert_eq!(ask(&mut again, 1, 2), Ok(1), "the one that was listed, heard or not");
         assert!(again.register_worker(at(2), 7, other).reply);
         assert_eq!(ask(&mut again, 1, 2), Ok(1), "nothing is added to what may be the earlier one");
         let _ = again.unregister_shuffles(at(3), &pulse().application, &[ShuffleId(1)]);
         assert_eq!(delete(&mut again, 0), [name]);
+    }
+
+    #[test]
+    fn a_running_shuffle_of_a_later_life_gets_further_locations_after_a_restart_of_the_master() {
+        let mut state = state_of(2);
+        let _ = register(&mut state, 0, "a#0", 1);
+        assert_eq!(ask(&mut state, 1, 1), Ok(2));
+        assert_eq!(register(&mut state, 1, "b#0", 2), 1);
+        // The second worker is away while the shuffle begins, and is listed only later.
+        let name = ShuffleKey::new("app", 1);
+        assert_eq!(delete(&mut state, 0), std::slice::from_ref(&name));
+        assert_eq!(ask(&mut state, 1, 2), Ok(1));
+        assert_eq!(delete(&mut state, 1), std::slice::from_ref(&name));
+        assert_eq!(ask(&mut state, 1, 2), Ok(2));
+        let back = |number| Registration { report: held(&[1]), ..registration(id(number), number.into()) };
+        for _ in 0..2 {
+            state = restarted(&state, at(3));
+            for number in [0, 1] {
+                assert!(state.register_worker(at(3), number.into(), back(number)).reply);
+            }
+            assert_eq!(ask(&mut state, 1, 3), Ok(2), "both hold what they were granted");
+            assert_eq!([0, 1].map(|number| deletions_of(&state, number)), [[], []], "it is needed");
+        }
+        // A third one, which is listed by a later process, stays listed as well.
+        assert!(state.register_worker(at(4), 2, registration(id(2), 2)).reply);
+        assert_eq!(ask(&mut state, 1, 3), Ok(3));
+        let mut state = restarted(&state, at(5));
+        assert!(state.register_worker(at(5), 2, back(2)).reply);
+        assert_eq!(ask(&mut state, 1, 3), Ok(3));
+    }
+
+    #[test]
+    fn a_journal_that_listed_nobody_is_read_and_its_shuffle_stays_apart_from_an_earlier_one() {
+        let mut state = state_of(1);
+        let _ = register(&mut state, 0, "a#0", 1);
+        assert_eq!(ask(&mut state, 1, 1), Ok(1));
+        assert_eq!(register(&mut state, 1, "b#0", 2), 1);
+        let _ = delete(&mut state, 0);
+        assert_eq!(ask(&mut state, 1, 2), Ok(1));
+        let mut older = State::new(state.limits.clone());
+        for mut record in state.records() {
+            if let Record::ShuffleRegistered { listed, .. } = &mut record {
+                assert_eq!(std::mem::take(listed), [id(0)]);
+            }
+            older.apply(at(2), &record);
+        }
+        let back = Registration { report: held(&[1]), ..registration(id(0), 0) };
+        assert!(older.register_worker(at(2), 0, back).reply);
+        assert_eq!(deletions_of(&older, 0), [], "it may be the present one");
+        let wanted = SlotRequest { shuffle: ShuffleId(1), ..request([].into()) };
+        assert_eq!(
+            older.request_slots(at(2), 5, wanted).reply,
+            Err(SlotRefusal::NoWorker),
+            "or the earlier one"
+        );
     }
 
     #[test]

@@ -170,9 +170,11 @@ pub struct Shuffle {
     pub driver: Option<String>,
     /// The connection to this process on which it was registered; those of this process only.
     connection: Option<u64>,
-    /// Workers that were listed in its slot replies; `None` if the master has restarted since it was registered.
-    workers: Option<BTreeSet<WorkerId>>,
-    /// An earlier shuffle had its number: what a worker reports under it may belong to that one.
+    /// Workers that were listed in its slot replies; durable if its number was used before.
+    listed: BTreeSet<WorkerId>,
+    /// Whether the list has all of them: this process has registered it. A power failure may take the last from a journal.
+    is_list_whole: bool,
+    /// An earlier shuffle had its number: what a worker that is not listed reports under it may belong to that one.
     is_again: bool,
     /// Locations that this process granted it, primaries and replicas: its part of the [ledger](slot_ledger).
     slots_granted: u64,

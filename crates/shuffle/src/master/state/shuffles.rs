@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::record::{Record, User};
+use super::super::record::User;
 use super::super::slots::{Candidate, Demand, allocate};
+use super::image::registrations;
 use super::{Decision, Link, Now, Refusal, Shuffle, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
@@ -94,18 +95,20 @@ impl State {
                 return decision;
             }
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-            let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
-            self.commit(now, &mut decision, record);
+            let is_again = self.removals.has_shuffle(&shuffle);
+            let listed: Vec<WorkerId> =
+                if is_again { names_of(&grant).cloned().collect() } else { Vec::new() };
+            for record in registrations(&shuffle, now.unix_ms, &listed) {
+                self.commit(now, &mut decision, record);
+            }
             // Registered by this process, so from here on the list of its workers is complete.
             let registered = self.shuffle_mut(&shuffle);
-            (registered.workers, registered.connection) = (Some(BTreeSet::new()), Some(request.connection));
+            (registered.is_list_whole, registered.connection) = (true, Some(request.connection));
         }
         let key = ShuffleKey { application: request.application, shuffle: request.shuffle };
-        let shuffle = self.shuffle_mut(&key);
-        shuffle.driver = Some(request.driver).filter(|driver| driver.len() <= DRIVER_BYTES_MAX);
-        if let Some(listed) = &mut shuffle.workers {
-            listed.extend(grant.workers.iter().map(|(worker, _)| worker.clone()));
-        }
+        self.list_workers(now, &key, &grant, &mut decision);
+        self.shuffle_mut(&key).driver =
+            Some(request.driver).filter(|driver| driver.len() <= DRIVER_BYTES_MAX);
         let mut granted = 0;
         for (_, primary, replica) in &grant.placements {
             assert_eq!(replica.is_some(), replicate, "a partition has as many copies as were asked for");
@@ -122,6 +125,26 @@ impl State {
         // workers.
         decision.reply = Ok(if replicate { grant } else { self.over_addresses(grant) });
         decision
+    }
+
+    /// Remembers which workers a reply lists. That of a number which was used before is durable: without it a restarted master
+    /// would take each of them for one that holds the earlier shuffle, and a running job would get no further location.
+    fn list_workers<T>(&mut self, now: Now, key: &ShuffleKey, grant: &SlotGrant, decision: &mut Decision<T>) {
+        let shuffle = self.shuffle_mut(key);
+        let new: Vec<WorkerId> =
+            names_of(grant).filter(|worker| !shuffle.listed.contains(*worker)).cloned().collect();
+        if !shuffle.is_again {
+            if shuffle.is_list_whole {
+                shuffle.listed.extend(new);
+            }
+            return;
+        }
+        let at_unix_ms = shuffle.registered_unix_ms;
+        if !new.is_empty() {
+            for record in registrations(key, at_unix_ms, &new) {
+                self.commit(now, decision, record);
+            }
+        }
     }
 
     fn shuffle_mut(&mut self, key: &ShuffleKey) -> &mut Shuffle {
@@ -221,12 +244,13 @@ impl State {
 }
 
 impl Shuffle {
-    /// Whether what a worker holds under this number is of an earlier shuffle, as far as this master knows since it started.
+    /// Whether what a worker holds under this number is of an earlier shuffle. A restarted master cannot tell that of one
+    /// that is not listed, because power may have failed between a reply and the disk.
     pub(super) fn is_earlier_on(&self, worker: &WorkerId) -> Option<bool> {
-        if !self.is_again {
+        if !self.is_again || self.listed.contains(worker) {
             return Some(false);
         }
-        self.workers.as_ref().map(|listed| !listed.contains(worker))
+        self.is_list_whole.then_some(true)
     }
 }
 
@@ -266,6 +290,11 @@ fn tier(choices: &[Choice<'_>], workers_min: usize) -> Standing {
     let heard = standings.partition_point(|standing| standing.is_reached());
     let unconfirmed = standings.partition_point(|standing| *standing <= Standing::Unconfirmed) - heard;
     if unconfirmed > heard { tier.max(Standing::Unconfirmed) } else { tier }
+}
+
+/// The workers that a grant lists.
+fn names_of(grant: &SlotGrant) -> impl Iterator<Item = &WorkerId> {
+    grant.workers.iter().map(|(worker, _)| worker)
 }
 
 /// The longest driver host that is remembered.

@@ -280,7 +280,7 @@ impl State {
         // The application may have been gone for a while, and a pending order may stem from its end.
         self.take_back_deletions(&adopted);
         for shuffle in adopted {
-            self.commit(now, decision, Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms });
+            self.commit(now, decision, Record::shuffle_registered(shuffle, now.unix_ms));
         }
     }
 

@@ -144,7 +144,7 @@ impl Removals {
                 at_unix_ms,
             };
             let registered =
-                shuffles.into_iter().map(move |shuffle| Record::ShuffleRegistered { shuffle, at_unix_ms });
+                shuffles.into_iter().map(move |shuffle| Record::shuffle_registered(shuffle, at_unix_ms));
             let last = Record::ApplicationRemoved { application, at_unix_ms, silent: true };
             std::iter::once(first).chain(registered).chain(std::iter::once(last))
         })
