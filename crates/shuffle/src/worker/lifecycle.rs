@@ -223,6 +223,7 @@ mod tests {
     use crate::worker::server::tests::alone;
     use crate::worker::state::Commit;
     use crate::worker::store::segment::Segment;
+    use crate::worker::view;
 
     const WITHIN: Duration = Duration::from_secs(20);
 
@@ -329,6 +330,36 @@ mod tests {
             }
             let error = tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap_err();
             assert_eq!(error.kind(), Kind::DataLoss, "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stop_after_its_directory_was_deleted_ends_with_an_error_and_names_the_shuffles() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let probe_interval = Duration::from_millis(5);
+        let options = Options { stop_timeout: Duration::ZERO, probe_interval, ..alone(&place) };
+        let worker = Server::start(options).await.unwrap();
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+        append(&shuffle, file, MapId(3));
+        let store = &worker.node().store;
+        assert_eq!(store.flush().await.len(), 0, "it is on disk");
+        let directory = &store.directories()[0];
+        std::fs::remove_dir_all(directory.home()).unwrap();
+        tokio::time::timeout(WITHIN, directory.until_failed()).await.expect("a probe notices");
+        assert!(!directory.home().exists(), "it is not made again");
+        let ailment = format!("no directory takes batches: {} has failed", directory.root().display());
+        assert_eq!(view::ailment_of_directories(worker.node()), Some(ailment));
+        worker.stop();
+        let error = tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap_err();
+        assert_eq!(error.kind(), Kind::DataLoss, "{error}");
+        let said = heard.text();
+        for line in [
+            "not wholly on disk: what is missing is lost with this process shuffle=app-1",
+            "stopped: 1 shuffles are not wholly on disk",
+        ] {
+            assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
         }
     }
 

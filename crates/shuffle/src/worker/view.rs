@@ -52,6 +52,11 @@ pub(super) fn ailment(node: &Node) -> Option<String> {
     if !node.is_registered() {
         return Some("no master knows the worker".to_owned());
     }
+    ailment_of_directories(node)
+}
+
+/// Why no directory takes batches; `None` while one does.
+pub(super) fn ailment_of_directories(node: &Node) -> Option<String> {
     let directories = node.store.directories();
     if directories.iter().any(|directory| directory.health() == Health::Healthy) {
         return None;

@@ -1,12 +1,14 @@
 //! A directory for spilled batches: a volume, and turns for the work on it.
 
+use std::io;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use yeoul_disk::{Disk, RealDisk, Turn, Turns, Volume, VolumeOptions};
+use yeoul_disk::{Disk, RealDisk, Turn, Turns, Volume, VolumeOptions, unusable_folder};
 
+use super::identity::OpenedFolder;
 use crate::error::Result;
 pub use crate::report::Health;
 use crate::stored_name::{LOCK, PROBE};
@@ -64,6 +66,7 @@ impl Default for DirectoryOptions {
 #[derive(Debug)]
 pub struct Directory {
     volume: Volume,
+    opened: OpenedFolder,
     /// See [`DirectoryOptions::open_wait`].
     pub(super) open_wait: Duration,
     /// One spill at a time, which keeps a disk's writes sequential.
@@ -100,8 +103,12 @@ impl Directory {
             disk: Arc::clone(&options.disk),
             ..VolumeOptions::new(HOME, "batches", "worker")
         };
+        let purpose = volume.purpose;
+        let volume = Volume::open(root, volume)?;
+        let opened = OpenedFolder::open(volume.home(), LOCK);
         Ok(Self {
-            volume: Volume::open(root, volume)?,
+            opened: opened.map_err(|error| unusable_folder(root, purpose, error))?,
+            volume,
             open_wait: options.open_wait,
             writes: Turns::new(1),
             reads: Turns::new(READS_MAX),
@@ -109,6 +116,25 @@ impl Directory {
             looks: Turns::new(1),
             large_writes: Turns::new(LARGE_WRITES_MAX),
         })
+    }
+
+    /// Checks that it still is the folder that was opened, and if it is, probes the disk: see [`Volume::probe`]. Blocks.
+    ///
+    /// # Errors
+    /// As the file system reports, or that the folder is another one: then it has failed, and stays so until it is back, as an
+    /// unmounted disk may be.
+    pub fn probe(&self) -> io::Result<()> {
+        self.check_identity()?;
+        self.volume.probe()
+    }
+
+    /// Checks that it still is the folder that was opened: what is written to another one, a restarted worker would not find.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// As the file system reports; the volume then counts as failed.
+    pub(super) fn check_identity(&self) -> io::Result<()> {
+        self.opened.check(self.home(), LOCK).inspect_err(|error| self.refused(error))
     }
 
     /// Whether nothing is being written to it.

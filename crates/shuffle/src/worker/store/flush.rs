@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// Syncs a shuffle's files to disk; false if one of them may not be there.
+/// Syncs a shuffle's files to disk, and looks whether they are still in its folders; false if one of them may not be there.
 async fn sync(shuffle: &Shuffle, step_max: Duration) -> bool {
     let segments = shuffle.lock().segments.clone();
     let mut all = true;
@@ -188,11 +188,13 @@ async fn sync(shuffle: &Shuffle, step_max: Duration) -> bool {
             all = false;
             continue;
         }
-        let synced = timeout(step_max, tokio::task::spawn_blocking(move || segment.sync())).await;
+        // What is synced may have been unlinked, with its folder or alone.
+        let sync = move || segment.sync().and_then(|()| segment.check_is_there());
+        let synced = timeout(step_max, tokio::task::spawn_blocking(sync)).await;
         if synced.is_err() {
             directory.hangs();
         }
-        all &= matches!(synced, Ok(Ok(Ok(()))));
+        all &= matches!(synced, Ok(Ok(Ok(())))) || shuffle.lock().gone;
     }
     all
 }

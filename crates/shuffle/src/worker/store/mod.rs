@@ -3,7 +3,7 @@
 //! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
 //! - [`lease`]: which shuffles are being deleted; [`delete`]: deletes their files.
 //! - [`record`]: the layout of a segment file; [`segment`]: writes and reads one; [`target`]: chooses the one to write to;
-//!   [`directory`]: the disks.
+//!   [`directory`]: the disks; [`identity`]: whether a folder is still the one that was opened.
 //! - [`spill`]: moves batches from memory to disk; [`seal`]: makes them readable after a restart; [`flush`]: does both
 //!   before a worker stops, or before a commit is answered; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
 
@@ -11,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod directory;
 pub(crate) mod flush;
+pub(crate) mod identity;
 pub(crate) mod lease;
 pub(crate) mod read;
 pub mod record;

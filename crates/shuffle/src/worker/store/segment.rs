@@ -11,6 +11,7 @@ use bytes::Bytes;
 use yeoul_disk::{Disk, DiskFile, Open, is_want_of_files};
 
 use super::directory::Directory;
+use super::identity::Identity;
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, DriverId, FileName, ShuffleKey};
 use crate::stored_name;
@@ -99,6 +100,8 @@ pub struct Segment {
     directory: Arc<Directory>,
     path: PathBuf,
     file: Box<dyn DiskFile>,
+    /// The file that its path named when it was opened; `None` if the file system did not say.
+    identity: Option<Identity>,
     /// The end of the last whole record; locked while writing, so that there is one writer.
     tail: Mutex<u64>,
     len: AtomicU64,
@@ -117,6 +120,8 @@ impl Segment {
     /// # Errors
     /// As the file system reports; the directory is told.
     pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, mut number: u32) -> io::Result<Self> {
+        // It would make a folder that is gone again.
+        directory.check_identity()?;
         let (disk, folder) = (directory.disk(), folder(directory, key));
         let open = |path: &Path| {
             disk.create_folder_all(&folder)?;
@@ -208,6 +213,7 @@ impl Segment {
         directory.count_stored(len);
         Self {
             directory: Arc::clone(directory),
+            identity: Identity::of(&path).ok(),
             path,
             file,
             tail: Mutex::new(len),
@@ -364,6 +370,17 @@ impl Segment {
             self.closed.store(true, Ordering::Relaxed);
             self.directory.failed(error);
         })
+    }
+
+    /// Checks that a restarted worker finds the file: that it is there under its path, and its folder is the one that was
+    /// opened. Blocks.
+    ///
+    /// # Errors
+    /// As the file system reports; the directory is told of what is wrong with its folder. The file alone may have been
+    /// deleted with its shuffle.
+    pub fn check_is_there(&self) -> io::Result<()> {
+        self.directory.check_identity()?;
+        self.identity.map_or(Ok(()), |identity| identity.check(&self.path))
     }
 
     /// Removes the file; readers that have it open go on. A missing file counts as removed. Blocks.

@@ -4,6 +4,7 @@ mod disks;
 mod hung;
 mod model;
 mod open_files;
+mod removed;
 mod restarts;
 
 use std::path::{Path, PathBuf};
