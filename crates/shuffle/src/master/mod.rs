@@ -10,9 +10,11 @@
 //! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers report |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
 //! | `record_layout` | codec | records in the journal's files |
+//! | `authentication` | driver | refuses it, and says of whom |
 //! | `pages`, `view` | driver, data | HTTP and metrics |
 //! | [`server`] | driver | listeners, timers, watches |
 
+mod authentication;
 pub(crate) mod messages;
 mod options;
 mod pages;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use yeoul_base::failpoint;
 
+use super::authentication::Authentication;
 use super::messages;
 use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
@@ -13,6 +14,7 @@ use crate::Result;
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
 use crate::report::Phase;
+use crate::wire::handshake::Handshake;
 use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
@@ -27,11 +29,12 @@ const DELETION_MAX: Duration = Duration::from_secs(10);
 /// The service on the master's RPC port.
 pub(super) struct MasterService {
     shared: Arc<Shared>,
+    authentication: Authentication,
 }
 
 impl MasterService {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, authentication: Authentication::default() }
     }
 
     async fn answer(&self, connection: ConnectionId, message: &Message) -> Result<Answer> {
@@ -245,9 +248,14 @@ impl Service for MasterService {
     async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
         // Drivers send themselves one-way messages, some of which reach us; other frames do not belong here.
         let Header::RpcRequest { .. } = head.header else { return Ok(()) };
-        let request = match Request::decode(body.whole().await?) {
+        let bytes = body.whole().await?;
+        let request = match Request::decode(bytes.clone()) {
             Ok(request) => request,
             Err(error) => {
+                if let Some(step) = Handshake::decode(bytes) {
+                    self.authentication.answer(step, reply);
+                    return Ok(());
+                }
                 reply.fail(format!("not a request: {error}"));
                 return Ok(());
             }

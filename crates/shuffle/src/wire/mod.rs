@@ -7,6 +7,7 @@
 pub mod batch;
 mod cursor;
 pub mod frame;
+pub mod handshake;
 pub mod java;
 mod limits;
 pub mod lists;
