@@ -14,8 +14,8 @@ const HEAD: &str = "# Celeborn's settings in `yeoul shuffle`
 This page is made from the table that the servers use; a test compares them.
 
 `yeoul shuffle master` and `yeoul shuffle worker` read Celeborn's own file with `--conf celeborn-defaults.conf`, or from the
-directory that `CELEBORN_CONF_DIR` names. A flag wins over the file. The tables have all keys of Celeborn 0.5.4, and those of 0.6
-for quotas, tags and object stores; any other key is named once and ignored.
+directory that `CELEBORN_CONF_DIR` names. A flag wins over the file. The tables have all keys that Celeborn documents, from
+0.5.4 to 0.7.0; any other key is named once and ignored.
 
 Deprecated names, listed after *formerly*, work too; if a file sets several names of one key, the current name wins, then the
 first one listed. In values, `${env:NAME}` stands for a variable of the environment and `${celeborn.…}` for another key's value or
