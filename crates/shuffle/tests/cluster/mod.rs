@@ -53,6 +53,11 @@ impl Cluster {
         cluster
     }
 
+    /// The master's address.
+    pub fn master_address(&self) -> String {
+        self.master.address().to_string()
+    }
+
     /// What the master's HTTP says; it has to have been started with it.
     pub async fn ask_page(&self, path: &str) -> String {
         let address = self.master.http_address().unwrap();
