@@ -171,8 +171,13 @@ async fn a_connection_whose_body_is_still_sent_is_not_used_for_another() {
     Header::RpcResponse { request_id: copying.request_id }.encode(1, &mut early);
     early.extend_from_slice(&[Status::HardSplit.code() as u8]);
     copying.socket.write_all(&early).await.unwrap();
-    // Long enough for the worker to have read it.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let forwarded = &pair.cluster.workers[0].node().meters.forwarded;
+    let answered = async {
+        while forwarded.get() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within(answered).await; // the worker has the answer
     let mut second = pair.client().await;
     let mut other = pair.copying(LEN / 8).await;
     drop(first);

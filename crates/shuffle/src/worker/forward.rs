@@ -81,8 +81,10 @@ impl Forward {
         let source = Pieces { pieces: waiting, rest: Some(last) };
         let body = Payload::pull(len, Box::new(source)).with_guard(charge);
         let (client, address) = (node.peers.lend(&peer), Arc::clone(&peer));
+        let sender = Arc::clone(node);
         let copied = tokio::spawn(async move {
             let copied = replicate::send(&client, &address, header, body, within).await;
+            sender.meters.forwarded.add(1);
             (copied, client)
         });
         Self { pieces, rest, sent: 0, copied, node: Arc::clone(node), peer }

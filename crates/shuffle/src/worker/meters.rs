@@ -24,6 +24,8 @@ pub struct Meters {
     pub failed: Counter,
     /// Pushes of which the other worker's copy failed.
     pub failed_copies: FailedCopies,
+    /// Copies that are sent on while their bodies arrive, and that the other worker has answered, however early.
+    pub forwarded: Counter,
     /// Pushes and copies that had to wait for memory.
     pub waits: Timer,
     /// Streams opened.

@@ -179,6 +179,12 @@ fn work(meters: &Meters, exposition: &mut Exposition) {
     let all = causes.iter().map(|(_, _, count)| count).sum();
     let failed = "pushes of which the other worker's copy failed";
     counter("ReplicateDataFailCount", failed, all);
+    // Beyond Celeborn's names:
+    counter(
+        "ReplicateDataForwardedCount",
+        "large pushes whose copies were sent on while they arrived, and were answered",
+        meters.forwarded.get(),
+    );
     causes.into_iter().for_each(|(name, why, count)| counter(name, &format!("{failed}: {why}"), count));
     counter("OpenStreamSuccessCount", "streams that were opened for readers", meters.opens.count());
     counter("OpenStreamFailCount", "streams that could not be opened", meters.failed_opens.get());
