@@ -1,14 +1,96 @@
-//! Metrics for Prometheus under Celeborn's names, so that the dashboards of 0.5 show what exists here as well. Panels
-//! for what does not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
+//! Metrics for Prometheus under Celeborn's names, so that its dashboards show what exists here as well. Panels for what
+//! does not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
 //!
 //! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
 //! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the label `role`. Prometheus itself
 //! adds the label `instance`.
 
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use yeoul_base::process;
 pub use yeoul_net::metrics::{Counter, Timer};
+
+/// A distribution of sizes in bytes.
+#[derive(Debug, Default)]
+pub struct Sizes(Timer);
+
+impl Sizes {
+    /// Adds a size.
+    pub fn record(&self, bytes: u64) {
+        self.0.record(Duration::from_micros(bytes)); // a timer counts in microseconds
+    }
+}
+
+/// A number of things that are under way.
+#[derive(Debug, Default)]
+pub struct UnderWay(AtomicU64);
+
+impl UnderWay {
+    /// Counts one more until the result is dropped.
+    pub fn begin(&self) -> Begun<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Begun(self)
+    }
+
+    /// How many there are now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One of those that are [`UnderWay`].
+#[derive(Debug)]
+pub struct Begun<'a>(&'a UnderWay);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The requests on an `rpc` port.
+#[derive(Debug, Default)]
+pub struct RpcMeters {
+    /// From a request's head until its body is there.
+    queue: Timer,
+    /// From then until its answer.
+    process: Timer,
+    open: UnderWay,
+}
+
+impl RpcMeters {
+    /// A request whose head has arrived.
+    pub fn begin(&self) -> RpcRequest<'_> {
+        RpcRequest { meters: self, since: Instant::now(), is_whole: false, _open: self.open.begin() }
+    }
+}
+
+/// A request, from its head to its answer, which is when this is dropped.
+#[derive(Debug)]
+pub struct RpcRequest<'a> {
+    meters: &'a RpcMeters,
+    since: Instant,
+    is_whole: bool,
+    _open: Begun<'a>,
+}
+
+impl RpcRequest<'_> {
+    /// Its body is there.
+    pub fn arrived(&mut self) {
+        self.meters.queue.record(self.since.elapsed());
+        (self.since, self.is_whole) = (Instant::now(), true);
+    }
+}
+
+impl Drop for RpcRequest<'_> {
+    fn drop(&mut self) {
+        if self.is_whole {
+            self.meters.process.record(self.since.elapsed());
+        }
+    }
+}
 
 /// Writes the text that Prometheus reads, under Celeborn's names.
 #[derive(Debug)]
@@ -53,16 +135,34 @@ impl Exposition {
 
     /// The distribution of a timer's times, in milliseconds.
     pub fn timer(&mut self, name: &str, what: &str, timer: &Timer) {
+        self.distribution(name, what, timer, ["longest", "shortest", "time, in ms"], 1000.0);
+    }
+
+    /// The distribution of sizes, in bytes.
+    pub fn sizes(&mut self, name: &str, what: &str, sizes: &Sizes) {
+        self.distribution(name, what, &sizes.0, ["largest", "smallest", "size, in bytes"], 1.0);
+    }
+
+    /// The requests on an `rpc` port.
+    pub fn rpc(&mut self, meters: &RpcMeters) {
+        let of = "requests on the rpc port";
+        self.timer("RpcQueueTime", &format!("{of}, from the head until the body is there"), &meters.queue);
+        self.timer("RpcProcessTime", &format!("{of}, from then to the answer"), &meters.process);
+        self.gauge("RpcQueueLength", &format!("{of} that are not answered yet"), meters.open.get());
+    }
+
+    fn distribution(&mut self, name: &str, what: &str, timer: &Timer, words: [&str; 3], unit: f64) {
+        let [most, least, value] = words;
         let reading = timer.read();
-        let ms = |us: u64| us as f64 / 1000.0;
+        let scaled = |number: u64| number as f64 / unit;
         self.counter(name, what, reading.count);
-        let mut of_all = |suffix: &str, which: &str, ms: f64| {
-            let what = format!("{what}: the {which} time, in ms");
-            self.0.gauge(&format!("metrics_{name}{suffix}"), &what, &[], ms);
+        let mut of_all = |suffix: &str, which: &str, number: f64| {
+            let what = format!("{what}: the {which} {value}");
+            self.0.gauge(&format!("metrics_{name}{suffix}"), &what, &[], number);
         };
-        of_all("_Max", "longest", ms(reading.max_us));
-        of_all("_Mean", "mean", ms(reading.sum_us) / reading.count.max(1) as f64);
-        of_all("_Min", "shortest", ms(reading.min_us));
+        of_all("_Max", most, scaled(reading.max_us));
+        of_all("_Mean", "mean", scaled(reading.sum_us) / reading.count.max(1) as f64);
+        of_all("_Min", least, scaled(reading.min_us));
         for (suffix, part) in [
             ("_50thPercentile", 0.5),
             ("_75thPercentile", 0.75),
@@ -71,7 +171,7 @@ impl Exposition {
             ("_99thPercentile", 0.99),
             ("_999thPercentile", 0.999),
         ] {
-            of_all(suffix, &format!("{part} quantile of the"), ms(reading.quantile_us(part)));
+            of_all(suffix, &format!("{part} quantile of the"), scaled(reading.quantile_us(part)));
         }
     }
 
@@ -86,6 +186,36 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn requests_and_sizes_are_shown_as_what_they_are() {
+        let (rpc, sizes) = (RpcMeters::default(), Sizes::default());
+        let mut first = rpc.begin();
+        first.arrived();
+        let second = rpc.begin();
+        drop(first);
+        [10, 3_000_000_000].into_iter().for_each(|bytes| sizes.record(bytes));
+        let shown = || {
+            let mut exposition = Exposition::new("Worker");
+            exposition.rpc(&rpc);
+            exposition.sizes("PartitionFileSizeBytes", "locations", &sizes);
+            exposition.finish()
+        };
+        let text = shown();
+        for line in [
+            "metrics_RpcQueueTime_Count{role=\"Worker\"} 1\n",
+            "metrics_RpcProcessTime_Count{role=\"Worker\"} 1\n",
+            "metrics_RpcQueueLength_Value{role=\"Worker\"} 1\n",
+            "metrics_PartitionFileSizeBytes_Count{role=\"Worker\"} 2\n",
+            "metrics_PartitionFileSizeBytes_Max{role=\"Worker\"} 3000000000\n",
+            "metrics_PartitionFileSizeBytes_Mean{role=\"Worker\"} 1500000005\n",
+            "# HELP metrics_PartitionFileSizeBytes_Min locations: the smallest size, in bytes\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        drop(second);
+        assert!(shown().contains("metrics_RpcQueueLength_Value{role=\"Worker\"} 0\n"));
+    }
 
     #[test]
     fn the_text_has_celeborns_names_and_the_right_percentiles() {

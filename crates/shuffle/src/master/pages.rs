@@ -139,7 +139,31 @@ impl MasterPages {
             "snapshots of the journal of --dir that have failed since the last one that did not: its files grow meanwhile",
             shared.failed_snapshots(),
         );
-        exposition.timer("OfferSlotsTime", "slot requests", &shared.meters.offer_slots);
+        let meters = &shared.meters;
+        exposition.timer("OfferSlotsTime", "slot requests", &meters.offer_slots);
+        exposition.counter(
+            "RequestSlotsFailed",
+            "slot requests that were refused",
+            meters.failed_slots.get(),
+        );
+        let told = &meters.drivers;
+        for (name, what, count) in [
+            ("ApplicationTotalCount", "applications whose drivers have begun", &told.applications),
+            ("ShuffleTotalCount", "shuffles that drivers have begun", &told.shuffles),
+            (
+                "ApplicationFallbackCount",
+                "applications that use their own shuffle, as drivers say",
+                &told.application_fallbacks,
+            ),
+            (
+                "ShuffleFallbackCount",
+                "shuffles that went to Spark's own, as drivers say",
+                &told.shuffle_fallbacks,
+            ),
+        ] {
+            exposition.gauge(name, what, count.get());
+        }
+        exposition.rpc(&meters.rpc);
         exposition.process();
         exposition.finish()
     }

@@ -21,7 +21,7 @@ use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Silent, Standing, State, Unregistered};
 use crate::ids::WorkerId;
-use crate::metrics::Timer;
+use crate::metrics::{Counter, RpcMeters, Timer};
 use crate::net::{Listener, Options as NetOptions, Serving, cannot_bind, raise_file_limit};
 use crate::report::Phase;
 use crate::wire::Limits;
@@ -363,6 +363,21 @@ impl Shared {
 pub(super) struct Meters {
     /// From a slot request to its answer.
     pub(super) offer_slots: Timer,
+    /// Slot requests that were refused.
+    pub(super) failed_slots: Counter,
+    /// Requests on the rpc port.
+    pub(super) rpc: RpcMeters,
+    /// What drivers say that they have begun, and that they have given to their own shuffle instead.
+    pub(super) drivers: DriverMeters,
+}
+
+/// The sums of what drivers tell with their heartbeats, since this process started.
+#[derive(Default)]
+pub(super) struct DriverMeters {
+    pub(super) applications: Counter,
+    pub(super) shuffles: Counter,
+    pub(super) application_fallbacks: Counter,
+    pub(super) shuffle_fallbacks: Counter,
 }
 
 async fn tick(shared: Arc<Shared>) {

@@ -8,7 +8,7 @@ use yeoul_base::failpoint;
 
 use super::authentication::Authentication;
 use super::messages;
-use super::server::Shared;
+use super::server::{DriverMeters, Shared};
 use super::state::{SlotRefusal, Unregistered};
 use crate::Result;
 use crate::ids::ShuffleId;
@@ -43,6 +43,7 @@ impl MasterService {
             MessageType::HEARTBEAT_FROM_APPLICATION => {
                 let request = message.parse::<received::HeartbeatFromApplication>()?;
                 let pulse = messages::pulse(&request)?;
+                shared.meters.drivers.add(&request)?;
                 let health = shared.decide(|state, now| state.application_heartbeat(now, pulse)).await?;
                 match health {
                     _ if !request.should_response => Message::ONE_WAY_RESPONSE.into(),
@@ -129,6 +130,7 @@ impl MasterService {
         let response = match granted? {
             Ok(grant) => messages::slots(&grant, request.packed),
             Err(refusal) => {
+                self.shared.meters.failed_slots.add(1);
                 let (application, shuffle) = (&request.application_id, request.shuffle_id);
                 tracing::warn!(%application, shuffle, %refusal, "no slots");
                 let status = match refusal {
@@ -248,7 +250,9 @@ impl Service for MasterService {
     async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
         // Drivers send themselves one-way messages, some of which reach us; other frames do not belong here.
         let Header::RpcRequest { .. } = head.header else { return Ok(()) };
+        let mut measured = self.shared.meters.rpc.begin();
         let bytes = body.whole().await?;
+        measured.arrived();
         let request = match Request::decode(bytes.clone()) {
             Ok(request) => request,
             Err(error) => {
@@ -291,6 +295,23 @@ impl Service for MasterService {
 
     fn closed(&self, connection: ConnectionId) {
         self.shared.link_lost(connection.number());
+    }
+}
+
+impl DriverMeters {
+    /// Adds what a driver tells.
+    fn add(&self, heartbeat: &Received<received::HeartbeatFromApplication>) -> Result<()> {
+        type Heartbeat = received::HeartbeatFromApplication;
+        let counted = |count: i64| u64::try_from(count).unwrap_or(0);
+        self.applications.add(counted(heartbeat.application_count));
+        self.shuffles.add(counted(heartbeat.shuffle_count));
+        for fallback in heartbeat.messages(Heartbeat::SHUFFLE_FALLBACK_COUNTS) {
+            self.shuffle_fallbacks.add(counted(fallback?.value));
+        }
+        for fallback in heartbeat.messages(Heartbeat::APPLICATION_FALLBACK_COUNTS) {
+            self.application_fallbacks.add(counted(fallback?.value));
+        }
+        Ok(())
     }
 }
 

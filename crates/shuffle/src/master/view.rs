@@ -181,6 +181,11 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     gauge("RunningApplicationCount", "applications", len(state.applications().len()));
     gauge("ActiveShuffleSize", "bytes of the batches that workers hold", active.bytes);
     gauge("ActiveShuffleFileCount", "partition locations that workers hold", active.locations);
+    gauge(
+        "PartitionSize",
+        "mean bytes of a partition location that workers hold",
+        active.bytes / active.locations.max(1),
+    );
     gauge("DeviceCelebornTotalBytes", "bytes of the file systems of the workers' directories", total);
     gauge("DeviceCelebornFreeBytes", "bytes that may still be stored in the workers' directories", usable);
     // What workers hold now, as Celeborn counts it. Drivers report the bytes written since their last heartbeats, a count

@@ -55,7 +55,9 @@ pub(super) async fn wait_for_memory(
     if let Poll::Ready(charge) = poll_fn(|context| Poll::Ready(acquire.as_mut().poll(context))).await {
         return Some(charge);
     }
-    let begun = Instant::now();
+    let (begun, is_copy) = (Instant::now(), party.is_of_copies());
+    let meters = &node.meters;
+    let _waiting = (meters.waiting.begin(), is_copy.then(|| meters.copies_waiting.begin()));
     let acquired = loop {
         let look = until.min(Instant::now() + LOOK);
         match tokio::time::timeout_at(look, &mut acquire).await {
@@ -64,7 +66,10 @@ pub(super) async fn wait_for_memory(
             Err(_) => {}
         }
     };
-    node.meters.waits.record(begun.elapsed());
+    meters.waits.record(begun.elapsed());
+    if is_copy {
+        meters.copy_waits.record(begun.elapsed());
+    }
     acquired
 }
 

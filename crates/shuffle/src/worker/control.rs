@@ -67,9 +67,15 @@ impl ControlService {
             }
             MessageType::COMMIT_FILES => {
                 let request = message.parse()?;
-                let mut response = self.node.meters.commits.time(|| self.commit(&request))?;
+                let meters = &self.node.meters;
+                let mut response = meters.commits.time(|| self.commit(&request))?;
                 if self.node.options.commit_sync {
                     self.make_durable(&request, &mut response).await;
+                }
+                meters.failed_commits.add(u64::from(response.status != Status::Success.code()));
+                let committed = response.committed_primary_storage_infos.values();
+                for storage in committed.chain(response.committed_replica_storage_infos.values()) {
+                    meters.committed_sizes.record(storage.file_size.cast_unsigned());
                 }
                 Message::of(&response)
             }
@@ -397,7 +403,10 @@ impl Service for ControlService {
         if !matches!(head.header, Header::RpcRequest { .. }) {
             return Ok(()); // one-way messages and signs of life
         }
-        let request = match Request::decode(body.whole().await?) {
+        let mut measured = self.node.meters.rpc.begin();
+        let bytes = body.whole().await?;
+        measured.arrived();
+        let request = match Request::decode(bytes) {
             Ok(request) => request,
             Err(error) => {
                 reply.fail(Error::from(error).to_string());

@@ -177,8 +177,8 @@ impl FetchService {
         let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
         stream.check()?;
         let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
-        let (node, has_begun) = (Arc::clone(&self.node), false);
-        Ok(ChunkSource { slice: *slice, stream, reader, node, begun, has_begun })
+        let (node, bytes) = (Arc::clone(&self.node), reader.left());
+        Ok(ChunkSource { slice: *slice, stream, reader, node, begun, taken: None, bytes })
     }
 }
 
@@ -198,20 +198,34 @@ struct ChunkSource {
     reader: ChunkReader,
     node: Arc<Node>,
     begun: Instant,
-    /// Whether a piece was asked for.
-    has_begun: bool,
+    /// When the first piece was asked for.
+    taken: Option<Instant>,
+    bytes: u64,
+}
+
+impl ChunkSource {
+    /// Its last byte was taken.
+    fn end(&self) {
+        let (meters, took) = (&self.node.meters, self.begun.elapsed());
+        meters.chunks.record(took);
+        let of_place = if self.reader.is_from_disk() { &meters.disk_chunks } else { &meters.memory_chunks };
+        of_place.record(took);
+        meters.transfers.record(self.taken.map_or(took, |taken| taken.elapsed()));
+        meters.transfer_sizes.record(self.bytes);
+    }
 }
 
 impl PieceSource<Celeborn> for ChunkSource {
     fn next(&mut self) -> PieceFuture<'_> {
         Box::pin(async {
-            if !std::mem::replace(&mut self.has_begun, true) {
+            if self.taken.is_none() {
+                self.taken = Some(Instant::now());
                 // Chunks that were asked for before their stream broke do not wait for its disk one after the other.
                 self.stream.check().map_err(io::Error::other)?;
             }
             let piece = self.reader.next().await;
             if matches!(piece, Ok(None)) {
-                self.node.meters.chunks.record(self.begun.elapsed());
+                self.end();
             }
             piece.map_err(|error| {
                 self.stream.broke(&error);
@@ -225,7 +239,11 @@ impl PieceSource<Celeborn> for ChunkSource {
         let said = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()).cloned();
         // Who comes back with this stream is told why; a disk that stands still has not said anything yet.
         let why = said.unwrap_or_else(|| Error::new(Kind::Unavailable, error.to_string()));
-        self.node.meters.chunk_failed(why.kind());
+        let meters = &self.node.meters;
+        meters.chunk_failed(why.kind());
+        let is_from_disk = self.reader.is_from_disk();
+        let of_place = if is_from_disk { &meters.failed_disk_chunks } else { &meters.failed_memory_chunks };
+        of_place.add(1);
         self.stream.broke(&why);
         Some(Reply::no_chunk(self.slice, refusal::text_of(&why)))
     }

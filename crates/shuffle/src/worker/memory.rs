@@ -51,6 +51,11 @@ impl Party {
     pub fn reads(application: &ApplicationId) -> Self {
         Self { application: application.clone(), purpose: Purpose::Reads }
     }
+
+    /// Whether other workers send it on.
+    pub fn is_of_copies(&self) -> bool {
+        self.purpose == Purpose::Copies
+    }
 }
 
 impl fmt::Display for Party {

@@ -1,7 +1,7 @@
 //! What a worker counts while it works; [`pages`](super::pages) show it.
 
 use crate::error::Kind;
-use crate::metrics::{Counter, Timer};
+use crate::metrics::{Counter, RpcMeters, Sizes, Timer, UnderWay};
 
 /// Counts and times since the worker started.
 #[derive(Debug, Default)]
@@ -10,8 +10,16 @@ pub struct Meters {
     pub reservations: Timer,
     /// Locations that were reserved.
     pub slots: Counter,
+    /// Requests of drivers.
+    pub rpc: RpcMeters,
     /// Commits.
     pub commits: Timer,
+    /// Commits that named a location which is not here, or could not be synced.
+    pub failed_commits: Counter,
+    /// Bytes of the locations that were committed.
+    pub committed_sizes: Sizes,
+    /// Attempts to register that failed.
+    pub failed_registrations: Counter,
     /// Pushes of clients, from head to answer.
     pub pushes: Timer,
     /// Copies of pushes from other workers, from head to answer.
@@ -28,12 +36,28 @@ pub struct Meters {
     pub forwarded: Counter,
     /// Pushes and copies that had to wait for memory.
     pub waits: Timer,
+    /// The copies among them.
+    pub copy_waits: Timer,
+    /// Those that wait now.
+    pub waiting: UnderWay,
+    /// The copies among these.
+    pub copies_waiting: UnderWay,
     /// Streams opened.
     pub opens: Timer,
     /// Streams that could not be opened.
     pub failed_opens: Counter,
     /// Chunks sent, from request to the last byte.
     pub chunks: Timer,
+    /// The same chunks, from the first byte that the connection took to the last.
+    pub transfers: Timer,
+    /// Bytes of them.
+    pub transfer_sizes: Sizes,
+    /// Those of which a part was read from a disk, and those that were in memory.
+    pub disk_chunks: Timer,
+    pub memory_chunks: Timer,
+    /// Those among the failed ones, as far as they had begun.
+    pub failed_disk_chunks: Counter,
+    pub failed_memory_chunks: Counter,
     /// Chunks that could not be read.
     pub failed_chunks: Counter,
     /// Those among them of streams in which a batch on disk is damaged: all that are asked for once that is known.

@@ -21,6 +21,10 @@ use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::report::Phase;
+use crate::wire::WORKER_SHUFFLES_MAX;
+
+/// With so many, others are to be chosen first: a worker that refuses a shuffle is left out by the driver for all of its own.
+pub(super) const SHUFFLES_MANY: usize = WORKER_SHUFFLES_MAX / 10 * 9;
 
 /// The parts of a worker that its listeners share.
 pub struct Node {
@@ -129,6 +133,15 @@ impl Node {
     pub fn pressure(&self, party: &Party) -> Pressure {
         let level = self.store.memory().level_for(party);
         self.store.pressure(self.phase() != Phase::Normal, level, Some(party))
+    }
+
+    /// Whether masters are asked to prefer other workers, by the numbers of shuffles and connections that are here.
+    pub fn is_saturated(&self, shuffles: usize, connections: usize) -> bool {
+        let pressure = self.pressure_of_all();
+        pressure.memory_tight
+            || pressure.exhausted
+            || shuffles >= SHUFFLES_MANY
+            || self.options.active_connections_max.is_some_and(|max| connections >= max)
     }
 
     /// What the worker as a whole is going through.

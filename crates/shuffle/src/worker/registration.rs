@@ -18,7 +18,7 @@ use crate::wire::internal::{
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::received::{WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, Received, Status, WORKER_SHUFFLES_MAX};
+use crate::wire::{Header, Received, Status};
 
 /// How long a master may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -32,9 +32,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(2);
 const DELETION_WAIT: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(1) };
 /// How often a worker without a master says so.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
-
-/// With so many, others are to be chosen first: a worker that refuses a shuffle is left out by the driver for all of its own.
-const SHUFFLES_MANY: usize = WORKER_SHUFFLES_MAX / 10 * 9;
 
 /// The connection to the masters.
 pub struct Registration {
@@ -73,6 +70,7 @@ impl Registration {
                 let served = self.serve(master, &mut backoff).await;
                 self.node.set_registered(false);
                 if let Err(error) = served {
+                    self.node.meters.failed_registrations.add(1);
                     tracing::debug!(%master, %error, "not registered");
                     // Not of each of several masters in each turn.
                     if reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
@@ -252,12 +250,8 @@ impl Registration {
             bytes_usable: directory.usable().cast_signed(),
             health: DirectoryHealth::from(directory.health()).into(),
         });
-        let pressure = self.node.pressure_of_all();
         let connections = self.connections.iter().map(ConnectionCount::get).sum::<usize>();
-        let saturated = pressure.memory_tight
-            || pressure.exhausted
-            || shuffles.len() >= SHUFFLES_MANY
-            || self.node.options.active_connections_max.is_some_and(|max| connections >= max);
+        let saturated = self.node.is_saturated(shuffles.len(), connections);
         WorkerReport {
             phase: WorkerPhase::from(self.node.phase()).into(),
             directories: directories.collect(),
@@ -288,10 +282,12 @@ mod tests {
     use super::*;
     use crate::net::{self, Body, Listener, Reply, Service};
     use crate::stored_name;
+    use crate::wire::WORKER_SHUFFLES_MAX;
     use crate::wire::internal::{self, WorkerRegistered};
     use crate::wire::message::MessageType;
     use crate::wire::rpc::Call;
     use crate::wire::{Head, Limits};
+    use crate::worker::node::SHUFFLES_MANY;
     use crate::worker::node::tests::{node, node_with, options};
     use crate::worker::options::Options;
     use crate::worker::store::segment::Segment;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use yeoul_disk::Volume;
 
 use super::meters::Meters;
 use super::node::Node;
+use super::store::directory::Directory;
 use super::store::shuffle::Shuffle;
 use crate::api;
 use crate::ids::{Mode, ShuffleKey};
-use crate::metrics::Exposition;
+use crate::metrics::{Exposition, UnderWay};
 use crate::report::{Health, Phase};
 
 /// Who the worker is and what it is doing.
@@ -134,33 +134,91 @@ fn locations(node: &Node, shuffle: &Shuffle, mode: Mode) -> Value {
 
 /// What a worker has for Prometheus.
 pub(super) fn metrics(node: &Node, connections: usize, exposition: &mut Exposition) {
-    contents(node, exposition);
+    contents(node, connections, exposition);
     exposition.counter("ActiveConnectionCount", "connections that are open", connections);
     work(&node.meters, exposition);
+    reads(&node.meters, exposition);
     storage(node, exposition);
 }
 
-fn contents(node: &Node, exposition: &mut Exposition) {
+fn contents(node: &Node, connections: usize, exposition: &mut Exposition) {
     let shuffles = node.store.all();
     let sum = |of: fn(&Shuffle) -> u64| shuffles.iter().map(|shuffle| of(shuffle)).sum::<u64>();
     let bytes = sum(|shuffle| shuffle.lock().bytes());
     let locations = sum(|shuffle| shuffle.lock().state.len() as u64);
     let open = sum(|shuffle| shuffle.lock().state.open_locations() as u64);
+    let (in_memory, on_disk) = shuffles
+        .iter()
+        .map(|shuffle| copies(shuffle))
+        .fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
     let is_leaving = node.phase() == Phase::Decommissioning;
+    let is_saturated = node.is_saturated(node.store.shuffle_count(), connections);
+    let leaves_behind = |count: u64| if node.phase() == Phase::Normal { 0 } else { count };
     let mut gauge = |name: &str, what: &str, value: u64| exposition.gauge(name, what, value);
     gauge("RegisteredShuffleCount", "shuffles of which it holds something", shuffles.len() as u64);
     gauge("RunningApplicationCount", "applications of which it holds something", running(node).len() as u64);
     gauge("ActiveShuffleSize", "bytes of the batches that it holds", bytes);
     gauge("ActiveShuffleFileCount", "partition locations that it holds, open or committed", locations);
     gauge("ActiveSlotsCount", "partition locations that take pushes", open);
+    gauge("MemoryStorageFileCount", "partition locations with batches in memory", in_memory);
+    gauge("EvictedFileCount", "partition locations with batches on a disk", on_disk);
+    gauge("EvictedLocalFileCount", "partition locations with batches on a disk of this machine", on_disk);
+    let held = shuffles.len() as u64;
+    gauge(
+        "UnreleasedShuffleCount",
+        "shuffles that it still holds while it stops or is decommissioned, else 0",
+        leaves_behind(held),
+    );
+    gauge(
+        "UnreleasedPartitionLocationCount",
+        "partition locations that it still holds while it stops or is decommissioned, else 0",
+        leaves_behind(locations),
+    );
+    gauge("IsHighWorkload", "1 while masters prefer other workers, else 0", u64::from(is_saturated));
     gauge("MemoryFileStorageSize", "bytes of batches that are in memory", sum(Shuffle::resident));
     gauge("ActiveChunkStreamCount", "streams of readers that are open", node.streams.len() as u64);
     gauge("IsDecommissioningWorker", "1 while it is decommissioned, else 0", u64::from(is_leaving));
 }
 
+/// How many copies of a shuffle's locations have batches in memory, and how many on a disk.
+fn copies(shuffle: &Shuffle) -> (u64, u64) {
+    let contents = shuffle.lock();
+    let counts = contents.copies.values().map(|copy| {
+        let resident = copy.resident();
+        (u64::from(resident > 0), u64::from(copy.index().bytes() > resident))
+    });
+    counts.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+}
+
+/// Chunks by where their batches were. The panel of the longest time has another name than its neighbours.
+fn reads(meters: &Meters, exposition: &mut Exposition) {
+    for (place, what, read, failed) in [
+        ("Local", "chunks read from a disk", &meters.disk_chunks, &meters.failed_disk_chunks),
+        ("Memory", "chunks that were in memory", &meters.memory_chunks, &meters.failed_memory_chunks),
+    ] {
+        exposition.counter(&format!("Fetch{place}ChunkSuccessCount"), what, read.count());
+        let of_failed = format!("{what}, as far as one can tell, and broke off");
+        exposition.counter(&format!("Fetch{place}ChunkFailCount"), &of_failed, failed.get());
+        exposition.timer(&format!("Fetch{place}ChunkTime"), what, read);
+    }
+    exposition.timer("LocalFetchChunkTime", "chunks read from a disk", &meters.disk_chunks);
+    exposition.timer("FetchChunkTransferTime", "chunks, from the first byte to the last", &meters.transfers);
+    exposition.sizes("FetchChunkTransferSize", "chunks that were sent", &meters.transfer_sizes);
+}
+
 fn work(meters: &Meters, exposition: &mut Exposition) {
     let mut counter = |name: &str, what: &str, value: u64| exposition.counter(name, what, value);
     counter("SlotsAllocated", "partition locations that were reserved", meters.slots.get());
+    counter(
+        "CommitFilesFailCount",
+        "commits of which a location was not here or could not be synced",
+        meters.failed_commits.get(),
+    );
+    counter(
+        "RegisterWithMasterFailCount",
+        "attempts to register that failed",
+        meters.failed_registrations.get(),
+    );
     counter("WriteDataSuccessCount", "pushes and copies that were taken", meters.taken.get());
     counter(
         "WriteDataHardSplitCount",
@@ -202,6 +260,8 @@ fn work(meters: &Meters, exposition: &mut Exposition) {
         &meters.reservations,
     );
     exposition.timer("CommitFilesTime", "commits", &meters.commits);
+    exposition.sizes("PartitionFileSizeBytes", "locations that were committed", &meters.committed_sizes);
+    exposition.rpc(&meters.rpc);
     exposition.timer("PrimaryPushDataTime", "pushes, from head to answer", &meters.pushes);
     exposition.timer("ReplicaPushDataTime", "copies of pushes, from head to answer", &meters.copies);
     exposition.timer("OpenStreamTime", "streams opened for readers", &meters.opens);
@@ -210,11 +270,37 @@ fn work(meters: &Meters, exposition: &mut Exposition) {
     let waits = &meters.waits;
     exposition.gauge("PausePushData", "pushes and copies that waited for memory", waits.count());
     exposition.gauge("PausePushDataTime", "how long they waited together, in ms", waits.total().as_millis());
+    let is_waiting = |waiting: &UnderWay| u64::from(waiting.get() > 0);
+    exposition.gauge(
+        "PausePushDataStatus",
+        "1 while a push or copy waits for memory, else 0",
+        is_waiting(&meters.waiting),
+    );
+    exposition.timer("TakeBufferTime", "pushes and copies that waited for memory", waits);
+    let copies = &meters.copy_waits;
+    exposition.gauge("PausePushDataAndReplicate", "copies that waited for memory", copies.count());
+    exposition.gauge(
+        "PausePushDataAndReplicateTime",
+        "how long copies waited for memory together, in ms",
+        copies.total().as_millis(),
+    );
+    exposition.gauge(
+        "PausePushDataAndReplicateStatus",
+        "1 while a copy waits for memory, else 0",
+        is_waiting(&meters.copies_waiting),
+    );
 }
 
 fn storage(node: &Node, exposition: &mut Exposition) {
     let store = &node.store;
     exposition.timer("FlushDataTime", "writes of batches from memory to disk", store.spills());
+    exposition.timer("FlushLocalDataTime", "writes of batches from memory to disk", store.spills());
+    exposition.counter("LocalFlushCount", "writes of batches from memory to disk", store.spills().count());
+    exposition.counter(
+        "LocalFlushSize",
+        "bytes of batches written from memory to disk",
+        store.spilled_bytes().get(),
+    );
     let (used, limit) = (store.memory().used(), store.memory().limit());
     let ratio = used as f64 / limit.max(1) as f64;
     exposition.gauge("DirectMemoryUsageRatio", "the part of the memory for batches that is used", ratio);
@@ -228,15 +314,18 @@ fn storage(node: &Node, exposition: &mut Exposition) {
         store.spilled_bytes().get(),
     );
 
-    let mut of_each = |name: &str, what: &str, of: fn(&Volume) -> u64| {
+    let mut of_each = |name: &str, what: &str, of: fn(&Directory) -> u64| {
         for directory in store.directories() {
             let root = directory.root().to_string_lossy();
             exposition.gauge_of(name, what, &[("device", &root)], of(directory));
         }
     };
-    of_each("DeviceOSFreeBytes", "bytes free in a directory's file system", Volume::free);
-    of_each("DeviceCelebornTotalBytes", "bytes of a directory's file system", Volume::total);
-    of_each("DeviceCelebornFreeBytes", "bytes that may still be stored in a directory", Volume::usable);
+    of_each("DeviceOSFreeBytes", "bytes free in a directory's file system", |one| one.free());
+    of_each("DeviceCelebornTotalBytes", "bytes of a directory's file system", |one| one.total());
+    of_each("DeviceCelebornFreeBytes", "bytes that may still be stored in a directory", |one| one.usable());
+    of_each("FlushWorkingQueueSize", "1 while batches are written to a directory, else 0", |one| {
+        u64::from(!one.is_idle())
+    });
     of_each("DeviceHealthy", "1 while a directory takes batches, else 0", |directory| {
         u64::from(directory.health() == Health::Healthy)
     });

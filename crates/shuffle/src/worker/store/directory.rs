@@ -138,7 +138,7 @@ impl Directory {
     }
 
     /// Whether nothing is being written to it.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::worker) fn is_idle(&self) -> bool {
         self.writes.free() > 0
     }
 

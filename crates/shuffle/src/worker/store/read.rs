@@ -219,6 +219,8 @@ pub struct ChunkReader {
     skip: u64,
     /// Bytes still to send.
     left: u64,
+    /// Whether some of the batches were on disk.
+    from_disk: bool,
 }
 
 impl ChunkReader {
@@ -245,7 +247,13 @@ impl ChunkReader {
             suspects: stream.suspects(found),
             skip: offset,
             left: rest.min(len),
+            from_disk: false,
         })
+    }
+
+    /// Whether some of the batches were on disk, of those that were read.
+    pub fn is_from_disk(&self) -> bool {
+        self.from_disk
     }
 
     /// Bytes still to come.
@@ -301,6 +309,7 @@ impl ChunkReader {
     async fn next_batches(&mut self) -> Result<Vec<Bytes>> {
         let whole_bytes_max = WHOLE_BATCH_BYTES_MAX.min(self.memory.limit() / 8);
         let batches = self.locate(whole_bytes_max)?;
+        self.from_disk |= batches.iter().any(|(place, _)| matches!(place, Place::Disk { .. }));
         if let [(Place::Disk { segment, at, checksum }, len)] = batches.as_slice()
             && *len > whole_bytes_max
         {
