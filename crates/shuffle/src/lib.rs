@@ -8,8 +8,8 @@
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 //! - [`net`]: Celeborn's frames on the connections of `yeoul-net`.
 //! - [`settings`]: Celeborn's keys and what they do here.
-//! - inside: `report`, what workers tell the master and what it tells them to do; `api` and `metrics`, pages and numbers for
-//!   people, scripts and Prometheus; `stored_name`, what applications are called on a disk; `faults`, which simulates all
+//! - inside: `report`, what workers tell the master and what it tells them to do; `api`, `host_pages` and `metrics`, pages and
+//!   numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a disk; `faults`, which simulates all
 //!   of it under crashes and lost messages.
 
 pub(crate) mod api;
@@ -19,6 +19,7 @@ pub mod error;
 mod faults;
 #[cfg(test)]
 mod heard;
+pub(crate) mod host_pages;
 pub mod ids;
 pub mod master;
 pub(crate) mod metrics;

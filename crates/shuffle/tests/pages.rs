@@ -156,7 +156,7 @@ async fn the_list_of_pages_has_all_of_them_and_nothing_else() {
     let place = tempfile::tempdir().unwrap();
     let options = worker::Options::embedded([master.address().to_string()], place.path());
     let worker = worker::Server::start(worker::Options { http_port: Some(0), ..options }).await.unwrap();
-    for (address, pages) in [(master.http_address(), 17), (worker.http_address(), 9)] {
+    for (address, pages) in [(master.http_address(), 19), (worker.http_address(), 11)] {
         let address = address.unwrap();
         let (status, list) = http(address, "GET /", "").await;
         assert_eq!((status, list.lines().count()), (200, pages), "{list}");

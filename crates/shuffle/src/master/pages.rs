@@ -12,6 +12,7 @@ use super::state::NAMED_MAX;
 use super::{messages, view};
 use crate::Error;
 use crate::api::{self, handled, handled_with, parse};
+use crate::host_pages;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
 use crate::report::Command;
@@ -186,6 +187,8 @@ POST /api/v1/applications/delete_apps           let applications go
 POST /api/v1/applications/revise_lost_shuffles  register shuffles of an application again
 GET  /api/v1/shuffles                           <application>-<number> of all registered shuffles
 POST /api/v1/shuffles/unregister                let shuffles of an application go
+GET  /api/v1/container_info                     the machine or container
+GET  /api/v1/thread_dump                        the threads of this process
 GET  /metrics/prometheus                        numbers for Prometheus, under Celeborn's names
 GET  /healthz                                   200, or 503 with what is wrong with the journal
 ";
@@ -195,6 +198,8 @@ GET  /healthz                                   200, or 503 with what is wrong w
         let now = shared.now();
         Some(api::ok(&match path {
             "/api/v1/conf" => api::conf(&shared.options),
+            "/api/v1/container_info" => host_pages::container_info(&shared.options.host),
+            "/api/v1/thread_dump" => host_pages::thread_dump(),
             "/api/v1/shuffles" => shared.read(view::shuffles),
             "/api/v1/masters" => view::masters(&shared.address()),
             "/api/v1/workers" => shared.read(|state| view::workers(state, now)),

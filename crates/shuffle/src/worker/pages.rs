@@ -11,6 +11,7 @@ use super::node::Node;
 use super::orders::Orders;
 use super::view;
 use crate::api::{self, handled, handled_with, parse};
+use crate::host_pages;
 use crate::ids::ShuffleKey;
 use crate::metrics::Exposition;
 use crate::net::ConnectionCount;
@@ -86,6 +87,8 @@ POST /api/v1/workers/exit               stop gracefully or at once, or decommiss
 GET  /api/v1/applications               those of which it holds something
 GET  /api/v1/shuffles                   those of which it holds something
 GET  /api/v1/shuffles/partitions        the locations that it holds; ?shuffle=<application>-<number> for those of one
+GET  /api/v1/container_info             the machine or container
+GET  /api/v1/thread_dump                the threads of this process
 GET  /metrics/prometheus                numbers for Prometheus, under Celeborn's names
 GET  /healthz                           200 while it takes shuffles, or 503 with the reason why it does not
 ";
@@ -94,6 +97,8 @@ GET  /healthz                           200 while it takes shuffles, or 503 with
         let node = &self.node;
         Some(api::ok(&match path {
             "/api/v1/conf" => api::conf(&node.options),
+            "/api/v1/container_info" => host_pages::container_info(&node.id.host),
+            "/api/v1/thread_dump" => host_pages::thread_dump(),
             "/api/v1/workers" => view::worker(node),
             "/api/v1/workers/unavailable_peers" => json!({ "peers": [] }),
             "/api/v1/applications" => view::applications(node),
