@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tracing::{debug, error};
 
-use crate::gate::{ConnectionCount, Gate, Place};
+use crate::gate::{ConnectionCount, Gate, Place, Standing};
 use crate::listener::Listener;
 
 /// The id of a connection, unique within this process.
@@ -46,6 +46,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Its id.
     pub id: ConnectionId,
+    /// Its claim to its place: [`work`](Standing::work) secures it once the peer has sent a whole request.
+    pub standing: Standing,
 }
 
 /// Serves connections.
@@ -128,9 +130,15 @@ async fn accept<H: Handler>(socket: TcpListener, mut gate: Gate, handler: Arc<H>
             }
         };
         let id = ConnectionId::next();
+        let standing = place.standing();
         let open = Open { handler: Arc::clone(&handler), id, place: Some(place) };
         tasks.spawn(async move {
-            if let Err(error) = open.handler.serve(Connection { stream, peer, id }).await {
+            let place = open.place.as_ref().expect("it is given back when the connection has ended");
+            let served = tokio::select! {
+                served = open.handler.serve(Connection { stream, peer, id, standing }) => served,
+                () = place.displaced() => Err(io::Error::other("another connection got its place")),
+            };
+            if let Err(error) = served {
                 let address = address.map(tracing::field::display);
                 debug!(address, %peer, %error, "connection ended");
             }
@@ -183,6 +191,7 @@ mod tests {
         async fn serve(&self, mut connection: Connection) -> io::Result<()> {
             loop {
                 let byte = connection.stream.read_u8().await?;
+                connection.standing.work();
                 assert_ne!(byte, b'!', "on purpose");
                 connection.stream.write_u8(byte).await?;
             }

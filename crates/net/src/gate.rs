@@ -1,18 +1,58 @@
 //! How a listening socket lets connections in, and how many.
 
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use crate::keepalive::notice_vanished_peers_after;
+use crate::places::{Admission, Entry, Places};
 
 /// How long nothing is accepted after a failure, mostly for want of file descriptors: open connections go on, and some end.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The time between two lines of the log about connections that were closed because there was no room.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+
+/// Memory that is given back when this is dropped.
+pub type Held = Box<dyn Any + Send + Sync>;
+
+/// The account of a process's memory, as far as connections need it: charges bytes, or says that there are none.
+#[derive(Clone)]
+pub struct Account(Arc<dyn Fn(u64) -> Option<Held> + Send + Sync>);
+
+impl Account {
+    /// An account that charges so many bytes with `charge`, which does not wait.
+    pub fn new(charge: impl Fn(u64) -> Option<Held> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(charge))
+    }
+
+    /// Charges bytes; none if there is no room for them.
+    pub fn charge(&self, bytes: u64) -> Option<Held> {
+        (self.0)(bytes)
+    }
+}
+
+impl Default for Account {
+    /// An account without a limit, for servers without a promise.
+    fn default() -> Self {
+        Self::new(|_| Some(Box::new(())))
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Account")
+    }
+}
 
 /// The number of a listener's open connections, for code that does not own the listener.
 #[derive(Debug, Clone, Default)]
@@ -25,36 +65,115 @@ impl ConnectionCount {
     }
 }
 
-/// Lets connections in, a limited number at a time, and has the kernel give up those whose peers have vanished.
+/// Lets connections in, a limited number at a time and three quarters of it from one address, and has the kernel give up
+/// those whose peers have vanished. A newcomer that finds no room takes the place of a connection that waits for its peer,
+/// see [`Standing`]; if there is none it is closed.
 #[derive(Debug)]
 pub struct Gate {
-    open: ConnectionCount,
-    connections_max: usize,
+    table: Arc<Table>,
     idle_max: Duration,
     hint: &'static str,
-    /// It was said that there are too many.
-    is_said: bool,
+    account: Account,
+    connection_bytes: u64,
+    closed: Closed,
+}
+
+/// The places of a listener, and what each of them holds.
+#[derive(Debug)]
+struct Table {
+    places: Mutex<(Places, HashMap<Entry, Inside>)>,
+    open: ConnectionCount,
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, (Places, HashMap<Entry, Inside>)> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that has a place.
+struct Inside {
+    /// Notified when it has to leave.
+    displaced: Arc<Notify>,
+    memory: Option<Held>,
+}
+
+impl fmt::Debug for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inside")
+    }
 }
 
 /// A place inside, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(ConnectionCount);
+pub(crate) struct Place {
+    table: Arc<Table>,
+    entry: Entry,
+    displaced: Arc<Notify>,
+}
+
+impl Place {
+    /// Returns when a newcomer has got this place.
+    pub async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+
+    /// The same place, for whoever knows whether its peer is waited for.
+    pub fn standing(&self) -> Standing {
+        Standing { table: Arc::downgrade(&self.table), entry: self.entry }
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        let memory = {
+            let mut table = self.table.lock();
+            if table.0.leave(self.entry) {
+                self.table.open.0.fetch_sub(1, Ordering::Relaxed);
+            }
+            table.1.remove(&self.entry)
+        };
+        drop(memory); // outside the lock
+    }
+}
+
+/// What a connection is doing, which decides whether a newcomer may take its place when there is no room: it may while the
+/// connection waits for its peer, as every new one does. The default is that of a connection that no gate let in.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    table: Weak<Table>,
+    entry: Entry,
+}
+
+impl Standing {
+    /// The peer has sent a whole request, or what else shows that it is no mere occupant of its place.
+    pub fn work(&self) {
+        self.set_waiting(false);
+    }
+
+    /// The server waits for the peer: for a request, or until an answer is read.
+    pub fn wait(&self) {
+        self.set_waiting(true);
+    }
+
+    fn set_waiting(&self, waits: bool) {
+        if let Some(table) = self.table.upgrade() {
+            table.lock().0.set_waiting(self.entry, waits);
+        }
     }
 }
 
 impl Gate {
-    /// A gate for so many connections at a time. One more is closed when it arrives, which is logged once.
+    /// A gate for so many connections at a time.
     pub fn new(connections_max: usize) -> Self {
+        let places = Mutex::new((Places::new(connections_max), HashMap::new()));
         Self {
-            open: ConnectionCount::default(),
-            connections_max,
+            table: Arc::new(Table { places, open: ConnectionCount::default() }),
             idle_max: Duration::ZERO,
             hint: "new ones are closed until others end",
-            is_said: false,
+            account: Account::default(),
+            connection_bytes: 0,
+            closed: Closed::default(),
         }
     }
 
@@ -71,9 +190,15 @@ impl Gate {
         Self { hint, ..self }
     }
 
+    /// Charges each connection so many bytes; one for which there are none gets the place and the memory of one that waits.
+    #[must_use]
+    pub fn with_account(self, account: Account, connection_bytes: u64) -> Self {
+        Self { account, connection_bytes, ..self }
+    }
+
     /// The number of connections inside, which can be read at any time.
     pub fn count(&self) -> ConnectionCount {
-        self.open.clone()
+        self.table.open.clone()
     }
 
     /// The next connection.
@@ -81,12 +206,9 @@ impl Gate {
         loop {
             match socket.accept().await {
                 Ok((stream, peer)) => {
-                    let (limit, hint) = (self.connections_max, self.hint);
-                    let say_full = || {
-                        let address = socket.local_addr().ok().map(tracing::field::display);
-                        warn!(address, %peer, limit, "too many connections: {hint}");
-                    };
-                    let Some(place) = self.admit(say_full) else { continue };
+                    let admitted = self.admit(peer);
+                    self.say_closed(socket, peer, admitted.as_ref().err());
+                    let Ok(place) = admitted else { continue };
                     match self.prepare(&stream) {
                         Ok(()) => return (stream, peer, place),
                         Err(error) => debug!(%peer, %error, "a connection ended at once"),
@@ -105,19 +227,88 @@ impl Gate {
         notice_vanished_peers_after(stream, self.idle_max)
     }
 
-    /// That it is full is said again only if it was not nearly full in between: with each connection that ends another one
-    /// comes in.
-    fn admit(&mut self, say_full: impl FnOnce()) -> Option<Place> {
-        let open = self.open.get();
-        self.is_said &= open >= self.connections_max - self.connections_max / 10;
-        if open >= self.connections_max {
-            if !std::mem::replace(&mut self.is_said, true) {
-                say_full();
+    /// A place for a newcomer, or why there is none.
+    fn admit(&mut self, peer: SocketAddr) -> Result<Place, Refusal> {
+        let (mut memory, mut is_short) = (None, false);
+        let mut guard = self.table.lock();
+        let (places, inside) = &mut *guard;
+        let admission = places.enter(peer.ip(), || {
+            memory = self.account.charge(self.connection_bytes);
+            is_short = memory.is_none();
+            !is_short
+        });
+        let (entry, gone) = match admission {
+            Admission::Entered(entry) => (entry, None),
+            Admission::Replaced(entry, gone) => (entry, inside.remove(&gone)),
+            Admission::Full | Admission::AddressFull => {
+                self.closed.count += 1;
+                let (places_max, address_max) = places.limits();
+                return Err(match admission {
+                    Admission::AddressFull => Refusal::Address(address_max),
+                    _ if is_short => Refusal::Memory,
+                    _ => Refusal::Places(places_max),
+                });
             }
+        };
+        match gone {
+            Some(gone) => {
+                gone.displaced.notify_one();
+                memory = memory.or(gone.memory);
+                self.closed.count += 1;
+            }
+            None => _ = self.table.open.0.fetch_add(1, Ordering::Relaxed),
+        }
+        let displaced = Arc::new(Notify::new());
+        inside.insert(entry, Inside { displaced: Arc::clone(&displaced), memory });
+        drop(guard);
+        Ok(Place { table: Arc::clone(&self.table), entry, displaced })
+    }
+
+    /// Says once in a while how many connections were closed for want of room, and which limit the last one met.
+    fn say_closed(&mut self, socket: &TcpListener, peer: SocketAddr, refusal: Option<&Refusal>) {
+        let Some(closed) = self.closed.take_due(Instant::now()) else { return };
+        let address = socket.local_addr().ok().map(tracing::field::display);
+        let limit = refusal.map(tracing::field::display);
+        warn!(address, %peer, closed, limit, "too many connections: {}", self.hint);
+    }
+}
+
+/// Why a newcomer got no place.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// All of so many are taken by connections that work.
+    Places(usize),
+    /// All of so many that one address may have are.
+    Address(usize),
+    /// There is no memory for one more.
+    Memory,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Places(max) => write!(f, "{max}"),
+            Self::Address(max) => write!(f, "{max} from one address"),
+            Self::Memory => f.write_str("memory"),
+        }
+    }
+}
+
+/// Connections that were closed for want of room, and when that was said.
+#[derive(Debug, Default)]
+struct Closed {
+    count: u64,
+    said: Option<Instant>,
+}
+
+impl Closed {
+    /// How many there were since the last line, if there were any and it is time for another one.
+    fn take_due(&mut self, now: Instant) -> Option<u64> {
+        if self.count == 0 || self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
             return None;
         }
-        self.open.0.fetch_add(1, Ordering::Relaxed);
-        Some(Place(self.open.clone()))
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.count))
     }
 }
 
@@ -126,21 +317,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_there_are_too_many_is_said_once_until_there_are_far_fewer() {
-        let mut gate = Gate::new(20);
-        let mut said = 0;
-        let mut admit = |gate: &mut Gate| gate.admit(|| said += 1);
-        let mut inside: Vec<Place> = (0..20).map(|_| admit(&mut gate).expect("there is room")).collect();
-        for _ in 0..5 {
-            assert!(admit(&mut gate).is_none());
-            inside.pop();
-            inside.push(admit(&mut gate).expect("one has gone"));
+    fn that_there_are_too_many_is_said_once_in_a_while_with_their_number() {
+        let (begin, mut closed, mut said) = (Instant::now(), Closed::default(), Vec::new());
+        // One each second.
+        for second in 0..=61 {
+            closed.count += 1;
+            said.extend(closed.take_due(begin + Duration::from_secs(second)));
         }
-        inside.truncate(17);
-        assert_eq!(gate.count().get(), 17);
-        while let Some(place) = admit(&mut gate) {
-            inside.push(place);
-        }
-        assert_eq!((inside.len(), said), (20, 2));
+        assert_eq!(said, [1, 30, 30]);
+    }
+
+    /// Memory for two connections.
+    fn memory_for_two() -> (Arc<()>, Account) {
+        let memory = Arc::new(());
+        let given = Arc::clone(&memory);
+        let account = Account::new(move |_| {
+            (Arc::strong_count(&given) < 4).then(|| Box::new(Arc::clone(&given)) as Held)
+        });
+        (memory, account)
+    }
+
+    #[tokio::test]
+    async fn who_gets_the_place_of_another_gets_its_memory() {
+        let (memory, account) = memory_for_two();
+        let mut gate = Gate::new(100).with_account(account, 1);
+        let count = gate.count();
+        let mut enter = |last: u8| gate.admit(SocketAddr::from(([10, 0, 0, last], 1)));
+        let (first, second) = (enter(1).unwrap(), enter(2).unwrap());
+        second.standing().work();
+        let third = enter(3).unwrap();
+        first.displaced().await;
+        drop(first);
+        assert_eq!((Arc::strong_count(&memory), count.get()), (4, 2), "two, and what gives it");
+        third.standing().work();
+        assert_eq!(enter(4).unwrap_err(), Refusal::Memory);
+        third.standing().wait();
+        let fourth = enter(4).unwrap();
+        third.displaced().await;
+        drop((second, third, fourth));
+        assert_eq!((Arc::strong_count(&memory), count.get()), (2, 0));
     }
 }

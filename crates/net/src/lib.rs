@@ -2,8 +2,10 @@
 //! what a server serves.
 //!
 //! - Accepting: a [`Listener`] is a bound socket, a [`Gate`] says how many connections may be open, and
-//!   [`serve_connections`] gives each of them to a [`Handler`], in a task of its own. A panic in a connection ends that
-//!   connection. Peers that vanish are noticed ([`notice_vanished_peers`] for connections that are made).
+//!   [`serve_connections`] gives each of them to a [`Handler`], in a task of its own. One address gets three quarters of the
+//!   places, and where there is none left a newcomer takes that of a connection whose peer has sent no request yet
+//!   ([`Standing`]). A panic in a connection ends that connection. Peers that vanish are noticed ([`notice_vanished_peers`]
+//!   for connections that are made).
 //! - [`stream`]: heads and bodies of a byte stream, with limits in time and memory.
 //! - [`frames`]: request and response over frames of any [`Protocol`]: [`serve_frames`] with a [`Service`], and a
 //!   [`Client`].
@@ -47,6 +49,7 @@ pub mod http;
 mod keepalive;
 mod listener;
 pub mod metrics;
+mod places;
 pub mod stream;
 pub mod supervise;
 
@@ -55,7 +58,7 @@ pub use frames::{
     Calls, Client, ClientOptions, FrameOptions, Payload, PieceFuture, PieceSource, Protocol, Reply,
     RequestError, Service, serve_frames, serve_frames_of,
 };
-pub use gate::{ConnectionCount, Gate};
+pub use gate::{Account, ConnectionCount, Gate, Held, Standing};
 pub use keepalive::notice_vanished_peers;
 pub use listener::{Listener, cannot_bind, raise_file_limit};
 pub use stream::{Body, ReaderOptions, StreamReader, StreamWriter};

@@ -1,10 +1,12 @@
 //! Serves the frames of connections.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 
 use super::duplex::Duplex;
 use super::protocol::Protocol;
@@ -13,7 +15,7 @@ use super::service::Service;
 use super::unsent::Unsent;
 use super::writer::write_frames;
 use crate::connections::{Connection, ConnectionId, Handler, Serving, serve_connections};
-use crate::gate::Gate;
+use crate::gate::{Account, Gate};
 use crate::listener::Listener;
 use crate::stream::{ReaderOptions, StreamReader};
 
@@ -28,12 +30,30 @@ pub struct FrameOptions<L> {
     pub requests_max: usize,
     /// How long a frame that has begun may make no progress, in either direction.
     pub idle_max: Duration,
+    /// How long a connection may take to bring its first frame.
+    pub first_max: Duration,
+    /// How long a connection may be silent between two frames, with no answer under way.
+    pub silent_max: Duration,
+    /// The memory that connections are charged to.
+    pub account: Account,
 }
+
+/// Bytes of a connection without work: its task, its queue, and what the kernel's socket is to this process.
+const CONNECTION_BYTES: u64 = 12 << 10;
 
 impl<L> FrameOptions<L> {
     /// The defaults with these limits.
     pub fn new(limits: L) -> Self {
-        Self { limits, connections_max: 8192, requests_max: 512, idle_max: Duration::from_secs(120) }
+        Self {
+            limits,
+            connections_max: 8192,
+            requests_max: 512,
+            idle_max: Duration::from_secs(120),
+            first_max: Duration::from_secs(60),
+            // Clients keep connections for their next push or fetch, and make another one where this one has ended.
+            silent_max: Duration::from_secs(3600),
+            account: Account::default(),
+        }
     }
 }
 
@@ -43,7 +63,9 @@ pub fn serve_frames<P: Protocol>(
     options: FrameOptions<P::Limits>,
     service: Arc<impl Service<P>>,
 ) -> Serving {
-    let gate = Gate::new(options.connections_max).with_idle_max(options.idle_max);
+    let gate = Gate::new(options.connections_max)
+        .with_idle_max(options.idle_max)
+        .with_account(options.account.clone(), CONNECTION_BYTES);
     serve_connections(listener, gate, Arc::new(Frames::<P, _> { options, service }))
 }
 
@@ -72,7 +94,7 @@ pub async fn serve_frames_of<P: Protocol>(
     options: &FrameOptions<P::Limits>,
     service: &impl Service<P>,
 ) -> io::Result<()> {
-    let Connection { stream, id: connection, .. } = connection;
+    let Connection { stream, id: connection, standing, .. } = connection;
     let (read, write) = stream.into_split();
     let (queue, outgoing) = mpsc::unbounded_channel();
     let idle_max = options.idle_max;
@@ -83,23 +105,47 @@ pub async fn serve_frames_of<P: Protocol>(
     let duplex = Duplex::new();
     let reading = async {
         let mut frames: usize = 0;
-        while let Some((head, body_len)) = reader.head(|bytes| P::decode(bytes, &options.limits)).await? {
+        loop {
+            let is_first = frames == 0;
+            let silent_max = if is_first { options.first_max } else { options.silent_max };
+            let head = reader.head(|bytes| P::decode(bytes, &options.limits));
+            let is_idle = || is_first || in_flight.available_permits() == options.requests_max;
+            let Some((head, body_len)) = within(head, silent_max, is_idle).await? else { return Ok(()) };
+            standing.work();
             let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
             let reply = Reply { queue: queue.clone(), permit, unsent: unsent.clone(), connection };
             let mut body = reader.body(body_len);
             service.call(head, &mut body, reply).await?;
             body.skip().await?;
             unsent.wait_for_room().await;
-            frames = frames.wrapping_add(1);
+            frames = frames.wrapping_add(1).max(1);
             if frames.is_multiple_of(answers_together::<P>()) {
                 duplex.let_write().await;
             }
         }
-        Ok(())
     };
     // A peer that has closed its side is gone: no client of these protocols closes one direction only. Answers still to
     // come are dropped, and the service learns at once that the connection has ended.
     duplex.run(reading, write_frames(write, outgoing, idle_max)).await
+}
+
+/// A head, for which the peer has `silent_max` and again as long while the server owes it an answer.
+async fn within<T>(
+    head: impl Future<Output = io::Result<T>>,
+    silent_max: Duration,
+    is_idle: impl Fn() -> bool,
+) -> io::Result<T> {
+    let mut head = pin!(head);
+    loop {
+        match timeout(silent_max, head.as_mut()).await {
+            Ok(head) => return head,
+            Err(_) if is_idle() => {
+                let text = format!("no frame came for {silent_max:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// The most answers that are held back to be sent together while there are requests to read: the peer may be waiting

@@ -19,6 +19,8 @@ use crate::gate::Gate;
 use crate::listener::Listener;
 use crate::stream::Body;
 
+mod occupants;
+
 type Client = super::Client<Letters>;
 type Payload = super::Payload<Letters>;
 type Reply = super::Reply<Letters>;

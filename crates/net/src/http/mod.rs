@@ -1,10 +1,13 @@
 //! HTTP/1.1 for people, scripts and metrics.
 //!
 //! [`serve_pages`] answers with [`Pages`], or with [`Routes`], which are pages by method and path that `/` lists. A request
-//! has at most 1 MiB of body and 15 s to arrive; a connection lasts a minute and the answer that is then under way.
+//! has 5 s for its head, 15 s for its body and at most 1 MiB of it; a connection lasts a minute and the answer that is then
+//! under way. While somebody takes all places, whoever comes with a request is served: connections that wait for their peers
+//! give way.
 
+mod body;
 mod pages;
 mod server;
 
-pub use pages::{Pages, Request, Response, Routes, flattened};
-pub use server::serve_pages;
+pub use pages::{Pages, Request, Response, Rest, Routes, flattened};
+pub use server::{PageOptions, serve_pages, serve_pages_with};

@@ -1,7 +1,9 @@
 //! Pages by method and path, as a server answers them to people and scripts.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -21,25 +23,82 @@ pub struct Request {
 }
 
 /// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// The body.
+    /// The body, or its beginning.
     pub body: Bytes,
+    /// The rest of the body, if it is made while it leaves.
+    pub rest: Rest,
+}
+
+/// The pieces of a long body. Each is made when there is room for it in what the peer reads, so that an answer that nobody
+/// reads takes no more memory than a piece.
+#[derive(Clone, Default)]
+pub struct Rest(Option<Arc<Mutex<dyn Iterator<Item = Bytes> + Send>>>);
+
+impl Rest {
+    /// The pieces that an iterator makes; none of them is empty. The iterator does not block.
+    pub fn of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self(Some(Arc::new(Mutex::new(pieces))))
+    }
+
+    /// The next piece; none after the last.
+    pub(super) fn next(&self) -> Option<Bytes> {
+        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// Whether there is nothing behind the beginning.
+    pub fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl fmt::Debug for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_nothing() { "Rest(nothing)" } else { "Rest(pieces)" })
+    }
+}
+
+/// Two bodies with pieces are never the same: nobody knows what they will be.
+impl PartialEq for Rest {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_nothing() && other.is_nothing()
+    }
 }
 
 impl Response {
     /// A JSON document.
     pub fn json(status: u16, value: &serde_json::Value) -> Self {
-        Self { status, content_type: "application/json", body: value.to_string().into() }
+        Self {
+            status,
+            content_type: "application/json",
+            body: value.to_string().into(),
+            rest: Rest::default(),
+        }
     }
 
     /// Text.
     pub fn text(status: u16, text: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: text.into().into() }
+        let (content_type, rest) = ("text/plain; charset=utf-8", Rest::default());
+        Self { status, content_type, body: text.into().into(), rest }
+    }
+
+    /// A JSON document that is made in pieces while it leaves.
+    pub fn json_pieces(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
+        Self { status: 200, content_type: "application/json", body: Bytes::new(), rest: Rest::of(pieces) }
+    }
+
+    /// The whole body, for whoever has room for it.
+    pub fn whole(&self) -> Bytes {
+        let mut whole = self.body.to_vec();
+        while let Some(piece) = self.rest.next() {
+            whole.extend_from_slice(&piece);
+        }
+        whole.into()
     }
 }
 

@@ -6,30 +6,47 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use hyper::header;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::body::Answer;
 use super::pages::{Pages, Request, Response};
 use crate::connections::{Connection, Handler, Serving, serve_connections};
-use crate::gate::Gate;
+use crate::gate::{Account, Gate, Standing};
 use crate::listener::Listener;
 
 /// Bytes of a request's body that are read.
 const BODY_MAX: usize = 1 << 20;
 /// Bytes of a request's head, and of what is buffered of a connection.
 const BUFFER_MAX: usize = 64 << 10;
-/// Connections at a time; one more is closed when it arrives.
-const CONNECTIONS_MAX: usize = 128;
-/// How long a request's head or body may take to arrive, and how long a connection may idle.
+/// Connections at a time. One more takes the place of one that waits for its peer.
+const CONNECTIONS_MAX: usize = 256;
+/// Bytes that a connection is charged: its task and hyper's first buffers.
+const CONNECTION_BYTES: u64 = 24 << 10;
+/// Bytes of a request's body for which there is always room.
+const BODY_BYTES_FREE: u64 = 16 << 10;
+/// Bytes of an answer that is always given: what probes ask for is below it. A longer one needs room.
+const ANSWER_BYTES_FREE: usize = 256 << 10;
+/// How long a request's head may take to arrive, and how long a connection may idle.
+const HEAD_MAX: Duration = Duration::from_secs(5);
+/// How long a request's body may take to arrive.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
 /// Limits that make a peer that does not read its answers give its place back.
 const LIFETIME: Lifetime = Lifetime { requests: Duration::from_secs(60), last_answer: REQUEST_MAX };
+
+/// How a server of pages treats its peers.
+#[derive(Debug, Clone, Default)]
+pub struct PageOptions {
+    /// The memory that connections and long answers are charged to.
+    pub account: Account,
+}
 
 /// How long a connection lasts at most.
 #[derive(Clone, Copy)]
@@ -40,29 +57,57 @@ struct Lifetime {
     last_answer: Duration,
 }
 
-/// Has pages answer the requests of all connections, 128 at a time, until the result is stopped or dropped.
+/// Has pages answer the requests of all connections, 256 at a time, until the result is stopped or dropped.
 pub fn serve_pages(listener: Listener, pages: Arc<impl Pages>) -> Serving {
-    serve_connections(listener, Gate::new(CONNECTIONS_MAX), Arc::new(Http { pages }))
+    serve_pages_with(listener, PageOptions::default(), pages)
+}
+
+/// As [`serve_pages`], with a promise about memory.
+pub fn serve_pages_with(listener: Listener, options: PageOptions, pages: Arc<impl Pages>) -> Serving {
+    let PageOptions { account } = options;
+    // They are charged and never refused for want of memory: probes matter most when it is short.
+    let charged = account.clone();
+    let connections = Account::new(move |bytes| charged.charge(bytes).or_else(|| Some(Box::new(()))));
+    let gate = Gate::new(CONNECTIONS_MAX).with_account(connections, CONNECTION_BYTES);
+    serve_connections(listener, gate, Arc::new(Http { site: Arc::new(Site { pages, account }) }))
 }
 
 struct Http<P> {
+    site: Arc<Site<P>>,
+}
+
+/// What all connections share.
+struct Site<P> {
     pages: Arc<P>,
+    account: Account,
+}
+
+/// What is known of one connection.
+#[derive(Clone)]
+struct Visit {
+    standing: Standing,
 }
 
 impl<P: Pages> Handler for Http<P> {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
-        serve(connection.stream, Arc::clone(&self.pages), LIFETIME).await;
+        let Connection { stream, standing, .. } = connection;
+        serve(stream, Arc::clone(&self.site), Visit { standing }, LIFETIME).await;
         Ok(())
     }
 }
 
 /// Answers the requests of one connection, for a bounded time.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, pages: Arc<impl Pages>, lifetime: Lifetime) {
-    let service = service_fn(move |request| respond(pages.clone(), request));
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    site: Arc<Site<impl Pages>>,
+    visit: Visit,
+    lifetime: Lifetime,
+) {
+    let service = service_fn(move |request| respond(site.clone(), visit.clone(), request));
     let mut served = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(REQUEST_MAX)
+            .header_read_timeout(HEAD_MAX)
             .max_buf_size(BUFFER_MAX)
             .serve_connection(TokioIo::new(stream), service)
     );
@@ -79,36 +124,61 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, pages: Arc<impl Page
 }
 
 async fn respond(
-    pages: Arc<impl Pages>,
+    site: Arc<Site<impl Pages>>,
+    visit: Visit,
     request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
+) -> Result<hyper::Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
-    let body = timeout(REQUEST_MAX, Limited::new(body, BODY_MAX).collect()).await;
-    let response = match body {
+    let response = answer(&site, &visit, head, body).await;
+    // A long answer is there already: what comes next waits for it, or is refused.
+    let len = response.body.len();
+    let (response, memory) = match site.account.charge(len as u64) {
+        None if len > ANSWER_BYTES_FREE => {
+            (Response::text(503, "there is no memory for so long an answer: ask again\n"), None)
+        }
+        memory => (response, memory),
+    };
+    let built = hyper::Response::builder()
+        .status(response.status)
+        .header(header::CONTENT_TYPE, response.content_type);
+    Ok(built.body(Answer::new(response, memory, visit.standing)).expect("status and media type are ours"))
+}
+
+/// The answer of a page, once the request's body has arrived.
+async fn answer(site: &Site<impl Pages>, visit: &Visit, head: Parts, body: Incoming) -> Response {
+    // Memory for the body that is declared; one that declares none is short, or is refused when it grows.
+    let declared =
+        hyper::body::Body::size_hint(&body).upper().map_or(BODY_MAX as u64, |len| len.min(BODY_MAX as u64));
+    let memory = site.account.charge(declared);
+    if memory.is_none() && declared > BODY_BYTES_FREE {
+        return Response::text(503, "there is no memory for the body of the request: ask again\n");
+    }
+    match timeout(REQUEST_MAX, Limited::new(body, BODY_MAX).collect()).await {
         Ok(Ok(body)) => {
+            visit.standing.work();
             let request = Request {
                 method: head.method.as_str().to_owned(),
                 path: head.uri.path().to_owned(),
                 query: head.uri.query().unwrap_or_default().to_owned(),
                 body: body.to_bytes(),
             };
-            pages.answer(request).await
+            site.pages.answer(request).await
         }
-        Ok(Err(error)) => Response::text(413, format!("cannot read the body: {error}\n")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Response::text(413, format!("a body may have {BODY_MAX} bytes\n"))
+        }
+        Ok(Err(error)) => Response::text(400, format!("cannot read the body: {error}\n")),
         Err(_) => Response::text(408, "the body did not arrive in time\n"),
-    };
-    let built = hyper::Response::builder()
-        .status(response.status)
-        .header(hyper::header::CONTENT_TYPE, response.content_type)
-        .body(Full::new(response.body));
-    Ok(built.expect("status and media type are ours"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::time::Instant;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::net::TcpStream;
     use tokio::sync::Notify;
     use tokio::task::JoinHandle;
 
@@ -143,11 +213,22 @@ mod tests {
 
     fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
         let (peer, here) = duplex(1000);
-        (peer, tokio::spawn(serve(here, Arc::new(Large), Lifetime { requests, last_answer })))
+        let site = Arc::new(Site { pages: Arc::new(Large), account: Account::default() });
+        let visit = Visit { standing: Standing::default() };
+        (peer, tokio::spawn(serve(here, site, visit, Lifetime { requests, last_answer })))
     }
 
     async fn ask(peer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
-        peer.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").await
+        peer.write_all(b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await
+    }
+
+    /// A request by hand, and the whole answer.
+    async fn answer_to(server: &Serving, request: &str) -> String {
+        let mut peer = TcpStream::connect(server.address()).await.unwrap();
+        peer.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(WITHIN, peer.read_to_string(&mut answer)).await.expect("it is answered").unwrap();
+        answer
     }
 
     /// Whether an answer comes whole.
@@ -183,27 +264,103 @@ mod tests {
         timeout(WITHIN, served).await.expect("it has ended").unwrap();
     }
 
-    #[tokio::test]
-    async fn a_connection_too_many_is_closed_and_those_before_it_are_served() {
-        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), Arc::new(Large));
-        let mut inside = Vec::new();
-        for _ in 0..CONNECTIONS_MAX {
-            inside.push(tokio::net::TcpStream::connect(server.address()).await.unwrap());
+    /// An answer that no socket takes at once, of shared bytes.
+    struct Shared(bytes::Bytes);
+
+    impl Pages for Shared {
+        async fn answer(&self, request: Request) -> Response {
+            let body = if request.path == "/healthz" { "ok".into() } else { self.0.clone() };
+            Response { body, ..Response::text(200, "") }
         }
-        let mut beyond = tokio::net::TcpStream::connect(server.address()).await.unwrap();
-        let end = timeout(WITHIN, beyond.read(&mut [0; 10])).await.expect("it is closed");
-        assert!(matches!(end, Ok(0) | Err(_)));
-        assert_eq!(server.connections().get(), CONNECTIONS_MAX);
-        let last = inside.last_mut().unwrap();
-        ask(last).await.unwrap();
-        assert!(timeout(WITHIN, last.read(&mut [0; 10])).await.expect("it is served").unwrap() > 0);
+    }
+
+    /// Takes all places of a server and more, each with this request, and does nothing further.
+    async fn flood(server: &Serving, request: &[u8]) -> Vec<TcpStream> {
+        let mut flood = Vec::new();
+        for _ in 0..2 * CONNECTIONS_MAX {
+            let mut peer = TcpStream::connect(server.address()).await.unwrap();
+            let _ = peer.write_all(request).await; // it may have lost its place already
+            flood.push(peer);
+        }
+        flood
+    }
+
+    #[tokio::test]
+    async fn a_probe_is_answered_at_once_while_its_own_address_floods_the_port() {
+        let pages = Arc::new(Shared(vec![b'x'; 32 << 20].into()));
+        for occupant in [
+            "",
+            "GET /metr",
+            "POST /x HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
+            "GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        ] {
+            let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), pages.clone());
+            let _flood = flood(&server, occupant.as_bytes()).await;
+            let begun = Instant::now();
+            let answer =
+                answer_to(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                    .await;
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+            assert!(begun.elapsed() < Duration::from_secs(1), "{occupant:?}: {:?}", begun.elapsed());
+            let open = server.connections().get();
+            assert!(open > CONNECTIONS_MAX / 2 && open <= CONNECTIONS_MAX, "{occupant:?}: {open} are open");
+        }
+    }
+
+    /// An answer in many pieces, counted as they are made.
+    struct Pieces(Arc<AtomicUsize>);
+
+    const PIECES: usize = 1000;
+
+    impl Pages for Pieces {
+        async fn answer(&self, _: Request) -> Response {
+            let made = Arc::clone(&self.0);
+            Response::json_pieces((0..PIECES).map(move |at| {
+                made.fetch_add(1, Ordering::Relaxed);
+                vec![b'a' + (at % 26) as u8; 64 << 10].into()
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_made_as_it_is_read() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let server =
+            serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), Arc::new(Pieces(made.clone())));
+        let request = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        let mut unread = TcpStream::connect(server.address()).await.unwrap();
+        unread.write_all(request.as_bytes()).await.unwrap();
+        let begun = async {
+            while made.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(WITHIN, begun).await.expect("it begins");
+        let answer = answer_to(&server, request).await;
+        let expected: usize = answer.matches("zzzz").count();
+        assert!(expected > PIECES / 26 * (64 << 10) / 4 * 9 / 10 && answer.len() > PIECES * (64 << 10));
+        // The kernel's buffers took some of the other one, which nobody has read.
+        let unread_made = made.load(Ordering::Relaxed) - PIECES;
+        assert!(unread_made < PIECES / 2, "{unread_made} of {PIECES} pieces were made for nobody");
+    }
+
+    #[tokio::test]
+    async fn without_memory_short_answers_are_given_and_long_ones_refused() {
+        let options = PageOptions { account: Account::new(|_| None) };
+        let pages = Arc::new(Shared(vec![b'x'; ANSWER_BYTES_FREE + 1].into()));
+        let server = serve_pages_with(Listener::bind("127.0.0.1:0").await.unwrap(), options, pages);
+        for (path, status) in [("/healthz", 200), ("/large", 503)] {
+            let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+            let answer = answer_to(&server, &request).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn who_has_stopped_it_is_alone() {
         let pages = Arc::new(Slow::default());
         let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), pages.clone());
-        let mut peer = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        let mut peer = TcpStream::connect(server.address()).await.unwrap();
         ask(&mut peer).await.unwrap();
         pages.begun.notified().await;
         server.stop().await;

@@ -19,23 +19,33 @@ pub(super) struct Arrivals {
     caught_up: Instant,
     /// When the heads of the last frames since then were read.
     taken: VecDeque<Instant>,
+    /// How long the peer was waited for since the last head.
+    waited: Duration,
 }
 
 impl Arrivals {
     pub fn new(window: usize, now: Instant) -> Self {
-        Self { window: window.max(1), caught_up: now, taken: VecDeque::new() }
+        Self { window: window.max(1), caught_up: now, taken: VecDeque::new(), waited: Duration::ZERO }
     }
 
     /// Bytes came, after there had been none since `none_since`.
     pub fn come(&mut self, none_since: Instant, now: Instant) {
-        if now.duration_since(none_since) >= PAUSE {
+        let waited = now.duration_since(none_since);
+        self.waited += waited;
+        if waited >= PAUSE {
             self.caught_up = now;
             self.taken.clear();
         }
     }
 
+    /// How long the peer was waited for while it sent the body of the current frame.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// The head of a frame has been read.
     pub fn take(&mut self, now: Instant) {
+        self.waited = Duration::ZERO;
         if self.taken.len() > self.window {
             self.taken.pop_front();
         }

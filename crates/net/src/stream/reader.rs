@@ -12,7 +12,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use socket2::SockRef;
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::arrivals::Arrivals;
 use super::body::Body;
@@ -20,12 +20,17 @@ use super::body::Body;
 /// Bytes read at once for a head. The part of a body that comes along is copied, the rest of it is not.
 const READ_AHEAD: usize = 8 * 1024;
 
+/// The least rate at which a body has to come, in bytes of each second for which the peer is waited for. A peer that sends a
+/// byte now and then would keep its place, and the memory of its body, for ever.
+const BODY_RATE_MIN: u64 = 4 << 10;
+
 /// How a reader treats what it reads.
 #[derive(Debug, Clone)]
 pub struct ReaderOptions {
     /// Bytes allocated for a body before any of it has come.
     pub body_begin: usize,
-    /// How long a head or a body that has begun may make no progress.
+    /// How long a head that has begun may take, and a body may make no progress. A body that comes in parts may also take
+    /// no longer than this and what it takes at 4 KiB/s.
     pub idle_max: Duration,
     /// The most frames that the peer has in flight, for [`Body::deadline`].
     pub window: usize,
@@ -48,6 +53,8 @@ pub struct StreamReader {
     /// The peer has sent a head in parts: it may wait for an acknowledgement between any two.
     sends_parts: bool,
     arrivals: Arrivals,
+    /// Bytes of the current body that were read from the socket.
+    body_bytes: u64,
 }
 
 impl StreamReader {
@@ -56,7 +63,7 @@ impl StreamReader {
         let ReaderOptions { body_begin, idle_max, window } = *options;
         let (buffer, sends_parts) = (BytesMut::new(), false);
         let arrivals = Arrivals::new(window, Instant::now());
-        Self { half, buffer, body_begin, idle_max, sends_parts, arrivals }
+        Self { half, buffer, body_begin, idle_max, sends_parts, arrivals, body_bytes: 0 }
     }
 
     /// The next head; `None` when the peer has closed between two of them. Until a head begins the peer may be silent for
@@ -76,11 +83,13 @@ impl StreamReader {
     {
         // Whether a read began with this head, and not with frames before it.
         let mut begun = false;
+        let mut deadline = None;
         loop {
             let head = decode(&mut self.buffer);
             let head = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             if head.is_some() {
                 self.arrivals.take(Instant::now());
+                self.body_bytes = 0;
                 return Ok(head);
             }
             if self.buffer.is_empty() {
@@ -92,7 +101,10 @@ impl StreamReader {
                 begun = true;
             } else {
                 self.sends_parts |= begun;
-                if in_time(self.idle_max, self.fill()).await? == 0 {
+                let idle_max = self.idle_max;
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + idle_max);
+                let filled = timeout_at(deadline, self.fill()).await;
+                if filled.unwrap_or_else(|_| Err(no_progress(idle_max)))? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
@@ -158,9 +170,8 @@ impl StreamReader {
             let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
             let read = read(&mut self.half, &mut rest, self.sends_parts, &mut self.arrivals);
-            if in_time(self.idle_max, read).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            let read = in_time(self.idle_max, read).await?;
+            self.keep_pace(read)?;
         }
         self.buffer.extend_from_slice(&body[len..]);
         body.truncate(len);
@@ -176,19 +187,36 @@ impl StreamReader {
             if len == 0 {
                 return Ok(());
             }
-            if in_time(self.idle_max, self.fill()).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            let read = in_time(self.idle_max, self.fill()).await?;
+            self.keep_pace(read)?;
         }
+    }
+
+    /// Counts bytes of a body that have come.
+    ///
+    /// # Errors
+    /// There were none, as the peer has closed its side, or they come too slowly.
+    fn keep_pace(&mut self, read: usize) -> io::Result<()> {
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.body_bytes += read as u64;
+        let most = self.idle_max + Duration::from_secs(self.body_bytes / BODY_RATE_MIN);
+        if self.arrivals.waited() > most {
+            let text = format!("a frame came more slowly than {BODY_RATE_MIN} bytes a second");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        Ok(())
     }
 }
 
 /// Fails when a frame that has begun makes no progress for `idle_max`.
 async fn in_time<T>(idle_max: Duration, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(idle_max, read).await.unwrap_or_else(|_| {
-        let text = format!("a frame made no progress for {idle_max:?}");
-        Err(io::Error::new(io::ErrorKind::TimedOut, text))
-    })
+    timeout(idle_max, read).await.unwrap_or_else(|_| Err(no_progress(idle_max)))
+}
+
+fn no_progress(idle_max: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("a frame made no progress for {idle_max:?}"))
 }
 
 /// Reads what is there, or waits for it.
