@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use yeoul_base::ByteSize;
 use yeoul_memory::{Buffers, Governor, Reserve};
+use yeoul_net::{Account, Gate, Held};
 
 use crate::error::{Error, Kind, Result};
 
@@ -122,10 +123,17 @@ impl Memory {
         self.ledger.waiting()
     }
 
-    /// Room for a connection; none if there is none, and the connection is to be closed.
-    pub fn connection(&self) -> Option<Charge> {
-        let has_room = self.ledger.has_room_for_fixed(CONNECTION_BYTES);
-        has_room.then(|| self.ledger.charge_fixed(CONNECTION_BYTES))
+    /// The account that listeners charge connections to.
+    pub fn account(&self) -> Account {
+        let ledger = self.ledger.clone();
+        Account::new(move |bytes| {
+            ledger.has_room_for_fixed(bytes).then(|| Box::new(ledger.charge_fixed(bytes)) as Held)
+        })
+    }
+
+    /// A gate for so many connections, each of which is charged.
+    pub fn gate(&self, connections_max: usize) -> Gate {
+        Gate::new(connections_max).with_account(self.account(), CONNECTION_BYTES)
     }
 
     /// Waits for room, but no longer than `max`: none if there was none.
@@ -196,9 +204,10 @@ mod tests {
         // Seven eighths of three quarters of 48 MiB.
         assert!((31 << 20..=32 << 20).contains(&bytes), "{bytes}");
         assert_eq!(memory.used(), bytes);
-        assert!(memory.connection().is_none());
+        let account = memory.account();
+        assert!(account.charge(CONNECTION_BYTES).is_none());
         tables.set(bytes - (1 << 20));
-        let connection = memory.connection().unwrap();
+        let connection = account.charge(CONNECTION_BYTES).unwrap();
         assert_eq!(memory.used(), bytes - (1 << 20) + CONNECTION_BYTES);
         drop((connection, tables));
         assert_eq!(memory.used(), 0);

@@ -142,7 +142,7 @@ fn namenode_options(dir: &Path, port: u16) -> namenode::Options {
 /// Replicas that a DataNode knows to be damaged, as its page says.
 fn damaged(datanode: &datanode::Handle) -> u64 {
     let mut stream = TcpStream::connect(datanode.http_address().unwrap()).unwrap();
-    stream.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n").unwrap();
+    stream.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, rest) = answer.split_once("\"damaged\":").unwrap();

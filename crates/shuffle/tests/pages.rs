@@ -173,6 +173,64 @@ async fn the_list_of_pages_has_all_of_them_and_nothing_else() {
     }
 }
 
+/// What a page of another site can have a browser send, and the status of the refusal.
+const FORGED: [(&str, u16); 5] = [
+    ("content-type: text/plain", 415),
+    ("content-type: application/x-www-form-urlencoded", 415),
+    ("content-type: application/json\norigin: http://evil.example", 403),
+    ("content-type: application/json\nsec-fetch-site: cross-site", 403),
+    ("content-type: application/json\nhost: evil.example", 421),
+];
+
+#[tokio::test]
+async fn no_page_of_another_site_changes_anything() {
+    let master = master::Server::start(master::Options { http_port: Some(0), ..master::Options::embedded() });
+    let master = master.await.unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let options = worker::Options::embedded([master.address().to_string()], place.path());
+    let worker = worker::Server::start(worker::Options { http_port: Some(0), ..options }).await.unwrap();
+    master.wait_for_workers(1, WITHIN).await.unwrap();
+    let id = worker.id();
+    let name = json!({
+        "host": &*id.host, "rpcPort": id.rpc_port, "pushPort": id.push_port, "fetchPort": id.fetch_port,
+        "replicatePort": id.replicate_port,
+    });
+    let shuffles = json!({ "appId": "app-1", "shuffleIds": [7] });
+    let bodies = [
+        ("/api/v1/workers/exclude", json!({ "add": [name] })),
+        ("/api/v1/workers/events", json!({ "eventType": "IMMEDIATELY", "workers": [name] })),
+        ("/api/v1/workers/remove_unavailable", json!({ "workers": [name] })),
+        ("/api/v1/applications/delete_apps", json!({ "apps": ["app-1"] })),
+        ("/api/v1/applications/revise_lost_shuffles", shuffles.clone()),
+        ("/api/v1/shuffles/unregister", shuffles),
+        ("/api/v1/workers/exit", json!({ "type": "IMMEDIATELY" })),
+    ];
+    let [master_at, worker_at] = [master.http_address().unwrap(), worker.http_address().unwrap()];
+    let mut tried = 0;
+    for address in [master_at, worker_at] {
+        let (_, list) = http(address, "GET /", "").await;
+        for path in list.lines().filter_map(|line| line.strip_prefix("POST ")?.split(' ').next()) {
+            let (_, body) = bodies
+                .iter()
+                .find(|(at, _)| *at == path)
+                .expect("a body for each route that changes something");
+            for (headers, expected) in FORGED {
+                let request = format!("POST {path}");
+                let (status, said) =
+                    yeoul_simulation::http_with(address, &request, headers, &body.to_string()).await.unwrap();
+                assert_eq!(status, expected, "{path} with {headers:?}: {said}");
+                tried += 1;
+            }
+        }
+        let read =
+            yeoul_simulation::http_with(address, "GET /api/v1/conf", "host: evil.example", "").await.unwrap();
+        assert_eq!(read.0, 421, "a name that was led here reads nothing: {read:?}");
+    }
+    assert_eq!(tried, bodies.len() * FORGED.len());
+    assert_eq!((until_health(worker_at, 200).await.as_str(), master.workers_available()), ("ok\n", 1));
+    assert_eq!(get(master_at, "/api/v1/shuffles").await, json!({ "shuffleIds": [] }));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_to_exit_are_carried_out_and_others_refused() {
     let cluster = Cluster::start(1, 64 << 20).await;

@@ -9,7 +9,7 @@
 //!
 //! Real processes:
 //! - [`Child`]: this program once more, as a process that a test kills or that dies of a fault.
-//! - [`http`]: one HTTP request, spoken by hand.
+//! - [`http`], [`http_with`]: one HTTP request, spoken by hand.
 //!
 //! ```
 //! use std::time::Duration;
@@ -71,7 +71,7 @@ mod tally;
 mod worlds;
 
 pub use child::{Child, Ended, quiet_port};
-pub use http::http;
+pub use http::{http, http_with};
 pub use random::Random;
 pub use scene::{Network, Scene};
 pub use tally::{Kind, Tally};

@@ -74,6 +74,10 @@ struct MasterArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HTTP_HOST")]
     http_host: Option<String>,
 
+    /// Names by which browsers and others may ask for HTTP, beside this machine's own: those of a proxy or a service
+    #[arg(long = "http-name", value_name = "NAME,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_HTTP_NAME")]
+    http_names: Vec<String>,
+
     /// Directory of the journal, from which a killed master restarts [default: none: its state is in memory only]
     #[arg(long, value_name = "DIR", env = "YEOUL_SHUFFLE_DIR")]
     dir: Option<PathBuf>,
@@ -136,6 +140,10 @@ struct WorkerArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HTTP_HOST")]
     http_host: Option<String>,
 
+    /// Names by which browsers and others may ask for HTTP, beside this machine's own: those of a proxy or a service
+    #[arg(long = "http-name", value_name = "NAME,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_HTTP_NAME")]
+    http_names: Vec<String>,
+
     /// The rack, such as /dc1/rack2: copies go to another one if the client asks for it
     #[arg(long, value_name = "RACK", env = "YEOUL_SHUFFLE_RACK")]
     rack: Option<String>,
@@ -171,7 +179,7 @@ async fn serve(args: ShuffleArgs) -> Result<()> {
 async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut options = master::Options::default();
     args.conf.read(|entries| apply::to_master(entries, &variable, &mut options))?;
-    let MasterArgs { host, port, http_port, http_host, dir, leader, conf: _ } = args;
+    let MasterArgs { host, port, http_port, http_host, http_names, dir, leader, conf: _ } = args;
     options.host = host.unwrap_or(options.host);
     options.port = port.unwrap_or(options.port);
     if leader.is_some() && (dir.is_some() || http_port.is_some() || http_host.is_some()) {
@@ -181,6 +189,7 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     }
     options.http_port = http_port.or(options.http_port);
     options.http_host = http_host.or(options.http_host);
+    options.http_names = http_names;
     options.dir = dir.or(options.dir);
     options.leader = leader.as_deref().map(settings::master_endpoint).transpose()?.or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
@@ -227,6 +236,7 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
     options.http_port = args.http_port.or(options.http_port);
     options.http_host = args.http_host.or(options.http_host);
+    options.http_names = args.http_names;
     options.network_location = args.rack.unwrap_or(options.network_location);
     options.disk_reserve_bytes = args.disk_reserve.map(ByteSize::as_u64).or(options.disk_reserve_bytes);
     let (keeps_its_name, keeps_its_push_ports) = (options.keeps_its_name(), options.keeps_its_push_ports());

@@ -27,6 +27,8 @@ pub struct Options {
     pub http_port: Option<u16>,
     /// The address for pages; none for that of the other ports.
     pub http_host: Option<String>,
+    /// Names by which browsers and others may ask for pages, beside those of this machine.
+    pub http_names: Vec<String>,
     /// Where the DataNode stands, such as `/dc1/rack2`; empty for HDFS's `/default-rack`.
     pub rack: String,
     /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
@@ -64,6 +66,7 @@ impl Options {
             ipc_port: 9867,
             http_port: None,
             http_host: None,
+            http_names: Vec::new(),
             rack: String::new(),
             reserved_bytes: 0,
             disk: Arc::new(RealDisk),

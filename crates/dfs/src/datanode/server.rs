@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::{info, warn};
 use yeoul_net::supervise::Supervisor;
-use yeoul_net::{Gate, Listener, Serving, serve_connections};
+use yeoul_net::{Listener, Serving, serve_connections};
 
 use super::Options;
 use super::ipc::IpcService;
@@ -106,11 +106,12 @@ impl Server {
         let address = format!("{}:{}", own.host, data.port());
         let pages = DatanodePages::new(Arc::clone(&transfers), address);
         let bind = options.http_host.clone().unwrap_or_else(|| bind.to_string());
-        let http = http::serve(&bind, options.http_port, pages).await?;
-        let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
+        let names = [options.http_names.clone(), vec![own.host.clone()]].concat();
+        let http = http::serve(&bind, options.http_port, names, &memory, pages).await?;
+        let gate = memory.gate(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
-        let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store)), memory));
-        let ipc = serve_connections(ipc, Gate::new(IDLE_CONNECTIONS_MAX), calls);
+        let gate = memory.gate(IDLE_CONNECTIONS_MAX);
+        let ipc = serve_connections(ipc, gate, Arc::new(RpcServer::new(Arc::new(IpcService(store)), memory)));
         info!(
             "the DataNode at {} takes blocks on {} and calls on {}",
             own.host,

@@ -179,10 +179,6 @@ pub struct TransferPort(pub Arc<Transfers>);
 
 impl Handler for TransferPort {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
-        let memory = &self.0.memory;
-        let Some(_charge) = memory.connection() else {
-            return Err(io::Error::other("there is no memory for one more connection"));
-        };
         // A connection that brings nothing has no thread.
         let mut first = [0];
         if tokio::time::timeout(FIRST_MAX, connection.stream.peek(&mut first)).await?? == 0 {

@@ -14,6 +14,8 @@ pub struct Options {
     pub http_port: Option<u16>,
     /// The address for pages; none for that of [`Self::host`].
     pub http_host: Option<String>,
+    /// Names by which browsers and others may ask for pages, beside those of this machine.
+    pub http_names: Vec<String>,
     /// Directory of the journal and the image.
     pub dir: PathBuf,
     /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
@@ -32,6 +34,7 @@ impl Options {
             port: 8020,
             http_port: None,
             http_host: None,
+            http_names: Vec::new(),
             dir: dir.into(),
             memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 use yeoul_journal::{FileJournal, FileJournalOptions, Journal};
 use yeoul_net::supervise::Supervisor;
-use yeoul_net::{Gate, Listener, Serving, serve_connections};
+use yeoul_net::{Listener, Serving, serve_connections};
 
 use super::clock::Clock;
 use super::pages::NamenodePages;
@@ -54,8 +54,17 @@ impl Server {
     /// As of [`start`](Self::start).
     pub async fn start_in(options: Options, memory: Memory) -> Result<Handle> {
         let clock = Clock::start();
-        let Options { host, port, dir, http_port, http_host, memory_bytes: _, connections_max, mut rules } =
-            options;
+        let Options {
+            host,
+            port,
+            dir,
+            http_port,
+            http_host,
+            http_names: mut names,
+            memory_bytes: _,
+            connections_max,
+            mut rules,
+        } = options;
         if rules.superuser.is_empty() {
             rules.superuser = process_user().await;
         }
@@ -79,9 +88,10 @@ impl Server {
             let _ = tell.send(ended.await);
         });
         let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
-        let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, pages).await?;
-        let rpc = Arc::new(RpcServer::new(service, memory));
-        let serving = serve_connections(listener, Gate::new(connections_max), rpc);
+        names.push(host.clone());
+        let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, names, &memory, pages).await?;
+        let gate = memory.gate(connections_max);
+        let serving = serve_connections(listener, gate, Arc::new(RpcServer::new(service, memory)));
         info!("the NameNode of block pool {pool} listens on {}", serving.address());
         Ok(Handle { serving, http, journal_ended, tasks })
     }

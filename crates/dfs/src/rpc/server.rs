@@ -99,9 +99,6 @@ impl<C: Calls> RpcServer<C> {
 
 impl<C: Calls> Handler for RpcServer<C> {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
-        let Some(_charge) = self.memory.connection() else {
-            return Err(io::Error::other("there is no memory for one more connection"));
-        };
         let ip: Arc<str> = connection.peer.ip().to_canonical().to_string().into();
         let (read, mut write) = connection.stream.into_split();
         let (memory, party) = (self.memory.clone(), Party::client(Arc::clone(&ip)));

@@ -3,9 +3,11 @@
 //! [`serve_pages`] answers with [`Pages`], or with [`Routes`], which are pages by method and path that `/` lists. A request
 //! has 5 s for its head, 15 s for its body and at most 1 MiB of it; a connection lasts a minute and the answer that is then
 //! under way. While somebody takes all places, whoever comes with a request is served: connections that wait for their peers
-//! give way.
+//! give way. What a browser sends on behalf of another site is refused ([`admission`]), and no site may frame a page.
 
+mod admission;
 mod body;
+mod host_names;
 mod pages;
 mod server;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,7 +16,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::admission::{self, Head};
 use super::body::Answer;
+use super::host_names::HostNames;
 use super::pages::{Pages, Request, Response};
 use crate::connections::{Connection, Handler, Serving, serve_connections};
 use crate::gate::{Account, Gate, Standing};
@@ -41,9 +43,23 @@ const REQUEST_MAX: Duration = Duration::from_secs(15);
 /// Limits that make a peer that does not read its answers give its place back.
 const LIFETIME: Lifetime = Lifetime { requests: Duration::from_secs(60), last_answer: REQUEST_MAX };
 
+/// Headers of every answer: a browser takes it for nothing but what it says it is, shows it in no frame, and gives it to no
+/// page of another site.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("frame-ancestors 'none'; base-uri 'none'; object-src 'none'"),
+    ),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
 /// How a server of pages treats its peers.
 #[derive(Debug, Clone, Default)]
 pub struct PageOptions {
+    /// Names by which peers may ask for pages, beside this machine's own ([`admission`]).
+    pub names: Vec<String>,
     /// The memory that connections and long answers are charged to.
     pub account: Account,
 }
@@ -62,14 +78,16 @@ pub fn serve_pages(listener: Listener, pages: Arc<impl Pages>) -> Serving {
     serve_pages_with(listener, PageOptions::default(), pages)
 }
 
-/// As [`serve_pages`], with a promise about memory.
+/// As [`serve_pages`], with further names or a promise about memory.
 pub fn serve_pages_with(listener: Listener, options: PageOptions, pages: Arc<impl Pages>) -> Serving {
-    let PageOptions { account } = options;
+    let PageOptions { names: told, account } = options;
+    let mut names = HostNames::of_machine();
+    told.iter().for_each(|name| names.add(name));
     // They are charged and never refused for want of memory: probes matter most when it is short.
     let charged = account.clone();
     let connections = Account::new(move |bytes| charged.charge(bytes).or_else(|| Some(Box::new(()))));
     let gate = Gate::new(CONNECTIONS_MAX).with_account(connections, CONNECTION_BYTES);
-    serve_connections(listener, gate, Arc::new(Http { site: Arc::new(Site { pages, account }) }))
+    serve_connections(listener, gate, Arc::new(Http { site: Arc::new(Site { pages, names, account }) }))
 }
 
 struct Http<P> {
@@ -79,6 +97,7 @@ struct Http<P> {
 /// What all connections share.
 struct Site<P> {
     pages: Arc<P>,
+    names: HostNames,
     account: Account,
 }
 
@@ -86,12 +105,15 @@ struct Site<P> {
 #[derive(Clone)]
 struct Visit {
     standing: Standing,
+    /// It came to a loopback address.
+    is_local: bool,
 }
 
 impl<P: Pages> Handler for Http<P> {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
         let Connection { stream, standing, .. } = connection;
-        serve(stream, Arc::clone(&self.site), Visit { standing }, LIFETIME).await;
+        let is_local = stream.local_addr()?.ip().to_canonical().is_loopback();
+        serve(stream, Arc::clone(&self.site), Visit { standing, is_local }, LIFETIME).await;
         Ok(())
     }
 }
@@ -129,7 +151,10 @@ async fn respond(
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
-    let response = answer(&site, &visit, head, body).await;
+    let response = match refusal(&head, &site.names, visit.is_local) {
+        Some(refusal) => refusal,
+        None => answer(&site, &visit, head, body).await,
+    };
     // A long answer is there already: what comes next waits for it, or is refused.
     let len = response.body.len();
     let (response, memory) = match site.account.charge(len as u64) {
@@ -138,9 +163,11 @@ async fn respond(
         }
         memory => (response, memory),
     };
-    let built = hyper::Response::builder()
+    let mut built = hyper::Response::builder()
         .status(response.status)
         .header(header::CONTENT_TYPE, response.content_type);
+    let headers = built.headers_mut().expect("status and media type are ours");
+    headers.extend(HEADERS);
     Ok(built.body(Answer::new(response, memory, visit.standing)).expect("status and media type are ours"))
 }
 
@@ -170,6 +197,29 @@ async fn answer(site: &Site<impl Pages>, visit: &Visit, head: Parts, body: Incom
         Ok(Err(error)) => Response::text(400, format!("cannot read the body: {error}\n")),
         Err(_) => Response::text(408, "the body did not arrive in time\n"),
     }
+}
+
+/// The answer to a request that is not for a page.
+fn refusal(head: &Parts, names: &HostNames, is_local: bool) -> Option<Response> {
+    let text = |name: HeaderName| text_of(&head.headers, &name);
+    let told = admission::admit(
+        &Head {
+            method: head.method.as_str(),
+            host: head.uri.authority().map(|authority| authority.as_str()).or_else(|| text(header::HOST)),
+            origin: text(header::ORIGIN),
+            fetch_site: text(HeaderName::from_static("sec-fetch-site")),
+            fetch_mode: text(HeaderName::from_static("sec-fetch-mode")),
+            content_type: text(header::CONTENT_TYPE),
+            is_local,
+        },
+        names,
+    );
+    told.err().map(|(status, why)| Response::text(status, why))
+}
+
+/// A header's value; one that is no text is nothing that is let in.
+fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap_or("?.?"))
 }
 
 #[cfg(test)]
@@ -213,8 +263,9 @@ mod tests {
 
     fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
         let (peer, here) = duplex(1000);
-        let site = Arc::new(Site { pages: Arc::new(Large), account: Account::default() });
-        let visit = Visit { standing: Standing::default() };
+        let names = HostNames::of("here", "", "");
+        let site = Arc::new(Site { pages: Arc::new(Large), names, account: Account::default() });
+        let visit = Visit { standing: Standing::default(), is_local: true };
         (peer, tokio::spawn(serve(here, site, visit, Lifetime { requests, last_answer })))
     }
 
@@ -345,8 +396,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_a_site_has_a_browser_send_reaches_no_page() {
+        let pages = Arc::new(Counted::default());
+        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), pages.clone());
+        let post = |headers: &str| {
+            format!("POST /exit HTTP/1.1\r\nconnection: close\r\ncontent-length: 2\r\n{headers}\r\n\r\n{{}}")
+        };
+        for (headers, status) in [
+            ("host: 127.0.0.1\r\ncontent-type: text/plain", 415),
+            ("host: 127.0.0.1", 415),
+            ("host: 127.0.0.1\r\ncontent-type: application/json\r\norigin: http://evil.example", 403),
+            ("host: 127.0.0.1\r\ncontent-type: application/json\r\nsec-fetch-site: cross-site", 403),
+            ("host: evil.example\r\ncontent-type: application/json", 421),
+        ] {
+            let answer = answer_to(&server, &post(headers)).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{headers}: {answer}");
+        }
+        let absolute = "GET http://evil.example/x HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n";
+        assert!(answer_to(&server, absolute).await.starts_with("HTTP/1.1 421 "));
+        assert_eq!(pages.0.load(Ordering::Relaxed), 0, "a page has seen a request");
+        let answer = answer_to(&server, &post("host: 127.0.0.1\r\ncontent-type: application/json")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && pages.0.load(Ordering::Relaxed) == 1, "{answer}");
+        for header in ["x-content-type-options: nosniff", "x-frame-options: DENY", "frame-ancestors 'none'"] {
+            assert!(answer.contains(header), "{answer}");
+        }
+    }
+
+    /// Counts the requests that reach it.
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Pages for Counted {
+        async fn answer(&self, _: Request) -> Response {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Response::text(200, "done")
+        }
+    }
+
+    #[tokio::test]
     async fn without_memory_short_answers_are_given_and_long_ones_refused() {
-        let options = PageOptions { account: Account::new(|_| None) };
+        let options = PageOptions { account: Account::new(|_| None), ..PageOptions::default() };
         let pages = Arc::new(Shared(vec![b'x'; ANSWER_BYTES_FREE + 1].into()));
         let server = serve_pages_with(Listener::bind("127.0.0.1:0").await.unwrap(), options, pages);
         for (path, status) in [("/healthz", 200), ("/large", 503)] {

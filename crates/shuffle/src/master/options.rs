@@ -18,6 +18,8 @@ pub struct Options {
     pub http_port: Option<u16>,
     /// The address for HTTP, by name or number; `None` for `host`.
     pub http_host: Option<String>,
+    /// Names by which browsers and others may ask for HTTP, beside those of this machine.
+    pub http_names: Vec<String>,
     /// The journal's directory; `None` keeps the state in memory only.
     pub dir: Option<PathBuf>,
     /// The leading master's `host:port`. If set, this master decides nothing and passes all connections on, so that clients
@@ -38,6 +40,7 @@ impl Default for Options {
             port: 9097,
             http_port: Some(9098),
             http_host: None,
+            http_names: Vec::new(),
             dir: None,
             leader: None,
             worker_heartbeat: Duration::from_secs(5),

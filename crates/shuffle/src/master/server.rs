@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use yeoul_base::failpoint;
 use yeoul_journal::{FileJournal, FileJournalOptions, Journal, NoJournal, Promise};
-use yeoul_net::http::serve_pages;
+use yeoul_net::http::{PageOptions, serve_pages_with};
 use yeoul_net::supervise::{DecisionGuard, DecisionLock, Supervisor, must_not_panic};
 
 use super::options::Options;
@@ -88,7 +88,10 @@ impl Server {
                 let host = shared.options.http_host();
                 let listener = yeoul_net::Listener::bind((host, port)).await;
                 let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
-                Some(serve_pages(listener, Arc::new(MasterPages::new(shared.clone()))))
+                let names = [&shared.options.http_names[..], &[host.to_owned(), shared.options.host.clone()]]
+                    .concat();
+                let options = PageOptions { names, ..PageOptions::default() };
+                Some(serve_pages_with(listener, options, Arc::new(MasterPages::new(shared.clone()))))
             }
             None => None,
         };

@@ -43,6 +43,8 @@ pub struct Options {
     pub http_port: Option<u16>,
     /// The address that HTTP listens on, a name or a number; `None` for that of the other listeners.
     pub http_host: Option<String>,
+    /// Names by which browsers and others may ask for HTTP, beside those of this machine.
+    pub http_names: Vec<String>,
     /// `host:port` of every master.
     pub masters: Vec<String>,
     /// Where cold batches go. At least one.
@@ -89,6 +91,7 @@ impl Default for Options {
             replicate_port: 0,
             http_port: Some(0),
             http_host: None,
+            http_names: Vec::new(),
             masters: vec!["127.0.0.1:9097".to_owned()],
             directories: Vec::new(),
             capacities: BTreeMap::new(),

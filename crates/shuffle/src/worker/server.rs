@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use yeoul_memory::Governor;
-use yeoul_net::http::serve_pages;
+use yeoul_net::http::{PageOptions, serve_pages_with};
 use yeoul_net::supervise::{Supervisor, must_not_panic, outcome};
 
 use super::control::ControlService;
@@ -104,8 +104,10 @@ impl Server {
             let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections.clone());
             let host = node.options.http_host.clone().unwrap_or_else(|| address.to_string());
             let listener = yeoul_net::Listener::bind((host.as_str(), port)).await;
-            let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
-            listeners.http = Some(serve_pages(listener, Arc::new(pages)));
+            let listener = listener.map_err(|error| cannot_bind("http", &host, port, error))?;
+            let names = [&node.options.http_names[..], &[host, node.id.host.to_string()]].concat();
+            let options = PageOptions { names, ..PageOptions::default() };
+            listeners.http = Some(serve_pages_with(listener, options, Arc::new(pages)));
         }
         let http_address = listeners.http.as_ref().map(Serving::address);
         let http_port = http_address.map(|address| address.port());

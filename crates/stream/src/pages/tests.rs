@@ -139,3 +139,11 @@ fn pages_tell_whether_all_queries_run() {
     assert!(page("/metrics/prometheus").1.starts_with("# HELP yeoul_stream_epochs_total"));
     assert!(pages.get("/other", "").is_none());
 }
+
+#[test]
+fn no_page_changes_anything() {
+    assert!(
+        !StreamPages::LIST.contains("POST"),
+        "one that does has to be asked for as another site's page cannot"
+    );
+}

@@ -44,6 +44,10 @@ pub struct NamenodeArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_DFS_HTTP_HOST")]
     http_host: Option<String>,
 
+    /// Names by which browsers and others may ask for HTTP, beside this machine's own: those of a proxy or a service
+    #[arg(long = "http-name", value_name = "NAME,…", value_delimiter = ',', env = "YEOUL_DFS_HTTP_NAME")]
+    http_names: Vec<String>,
+
     #[command(flatten)]
     memory: MemoryArg,
 
@@ -81,6 +85,10 @@ pub struct DatanodeArgs {
     /// The address to listen on for HTTP [default: as for the other ports]
     #[arg(long, value_name = "HOST", env = "YEOUL_DFS_HTTP_HOST")]
     http_host: Option<String>,
+
+    /// Names by which browsers and others may ask for HTTP, beside this machine's own: those of a proxy or a service
+    #[arg(long = "http-name", value_name = "NAME,…", value_delimiter = ',', env = "YEOUL_DFS_HTTP_NAME")]
+    http_names: Vec<String>,
 
     /// The rack, such as /dc1/rack2: copies of a block are on two racks [default: /default-rack]
     #[arg(long, value_name = "RACK", env = "YEOUL_DFS_RACK", default_value = "", hide_default_value = true)]
@@ -173,7 +181,7 @@ fn needs(what: &str, hint: &str) -> Error {
 
 /// The options of a NameNode from Hadoop's settings and flags.
 fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options> {
-    let NamenodeArgs { dir, host, port, http_port, http_host, memory, files } = args;
+    let NamenodeArgs { dir, host, port, http_port, http_host, http_names, memory, files } = args;
     let mut options = namenode::Options::new(PathBuf::new());
     options.http_port = Some(NAMENODE_HTTP_PORT);
     conf.apply(|entries, surroundings| apply::to_namenode(entries, surroundings, &mut options))?;
@@ -188,6 +196,7 @@ fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options
     options.port = port.unwrap_or(options.port);
     options.http_port = http_port.or(options.http_port);
     options.http_host = http_host.or(options.http_host);
+    options.http_names = http_names;
     options.memory_bytes = memory.bytes(options.memory_bytes);
     files.apply(&mut options.rules);
     Ok(options)
@@ -203,6 +212,7 @@ fn datanode_options(args: DatanodeArgs, conf: &Conf) -> Result<datanode::Options
         ipc_port,
         http_port,
         http_host,
+        http_names,
         rack,
         disk_reserve,
         memory,
@@ -225,6 +235,7 @@ fn datanode_options(args: DatanodeArgs, conf: &Conf) -> Result<datanode::Options
     options.ipc_port = ipc_port.unwrap_or(options.ipc_port);
     options.http_port = http_port.or(options.http_port);
     options.http_host = http_host.or(options.http_host);
+    options.http_names = http_names;
     options.rack = rack;
     options.memory_bytes = memory.bytes(options.memory_bytes);
     options.reserved_bytes = disk_reserve.map_or(options.reserved_bytes, ByteSize::as_u64);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use yeoul_base::{ByteSize, Result};
-use yeoul_net::http::serve_pages;
+use yeoul_net::http::{PageOptions, serve_pages_with};
 use yeoul_net::{Listener, Serving, cannot_bind};
 use yeoul_stream::checkpoint::storage::CheckpointAddress;
 use yeoul_stream::dataflow::{QueryHandle, check_checkpoint, start};
@@ -71,6 +71,10 @@ pub struct RunArgs {
     /// Address to listen on for HTTP: 0.0.0.0 for every one of this machine
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1", requires = "http_port")]
     http_host: String,
+
+    /// Names by which browsers and others may ask for HTTP, beside this machine's own: those of a proxy or a service
+    #[arg(long = "http-name", value_name = "NAME,…", value_delimiter = ',', requires = "http_port")]
+    http_names: Vec<String>,
 }
 
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
@@ -111,7 +115,9 @@ async fn pages(args: &RunArgs, figures: Arc<QueryFigures>, reporter: &Reporter) 
     let host = args.http_host.as_str();
     let listener = Listener::bind((host, port)).await;
     let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
-    let serving = serve_pages(listener, Arc::new(StreamPages::new(figures)));
+    let names = [args.http_names.clone(), vec![host.to_owned()]].concat();
+    let options = PageOptions { names, ..PageOptions::default() };
+    let serving = serve_pages_with(listener, options, Arc::new(StreamPages::new(figures)));
     reporter.tell_address(&serving.address().to_string());
     Ok(Some(serving))
 }
