@@ -14,13 +14,11 @@ use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use crate::keepalive::notice_vanished_peers_after;
+use crate::log_pace::LogPace;
 use crate::places::{Admission, Entry, Places};
 
 /// How long nothing is accepted after a failure, mostly for want of file descriptors: open connections go on, and some end.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// The time between two lines of the log about connections that were closed because there was no room.
-const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// Memory that is given back when this is dropped.
 pub type Held = Box<dyn Any + Send + Sync>;
@@ -75,7 +73,7 @@ pub struct Gate {
     hint: &'static str,
     account: Account,
     connection_bytes: u64,
-    closed: Closed,
+    closed: LogPace,
 }
 
 /// The places of a listener, and what each of them holds.
@@ -173,7 +171,7 @@ impl Gate {
             hint: "new ones are closed until others end",
             account: Account::default(),
             connection_bytes: 0,
-            closed: Closed::default(),
+            closed: LogPace::default(),
         }
     }
 
@@ -241,7 +239,7 @@ impl Gate {
             Admission::Entered(entry) => (entry, None),
             Admission::Replaced(entry, gone) => (entry, inside.remove(&gone)),
             Admission::Full | Admission::AddressFull => {
-                self.closed.count += 1;
+                self.closed.count();
                 let (places_max, address_max) = places.limits();
                 return Err(match admission {
                     Admission::AddressFull => Refusal::Address(address_max),
@@ -254,7 +252,7 @@ impl Gate {
             Some(gone) => {
                 gone.displaced.notify_one();
                 memory = memory.or(gone.memory);
-                self.closed.count += 1;
+                self.closed.count();
             }
             None => _ = self.table.open.0.fetch_add(1, Ordering::Relaxed),
         }
@@ -294,38 +292,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Connections that were closed for want of room, and when that was said.
-#[derive(Debug, Default)]
-struct Closed {
-    count: u64,
-    said: Option<Instant>,
-}
-
-impl Closed {
-    /// How many there were since the last line, if there were any and it is time for another one.
-    fn take_due(&mut self, now: Instant) -> Option<u64> {
-        if self.count == 0 || self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
-            return None;
-        }
-        self.said = Some(now);
-        Some(std::mem::take(&mut self.count))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn that_there_are_too_many_is_said_once_in_a_while_with_their_number() {
-        let (begin, mut closed, mut said) = (Instant::now(), Closed::default(), Vec::new());
-        // One each second.
-        for second in 0..=61 {
-            closed.count += 1;
-            said.extend(closed.take_due(begin + Duration::from_secs(second)));
-        }
-        assert_eq!(said, [1, 30, 30]);
-    }
 
     /// Memory for two connections.
     fn memory_for_two() -> (Arc<()>, Account) {

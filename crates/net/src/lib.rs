@@ -48,6 +48,7 @@ mod gate;
 pub mod http;
 mod keepalive;
 mod listener;
+mod log_pace;
 pub mod metrics;
 mod places;
 pub mod stream;
@@ -61,4 +62,5 @@ pub use frames::{
 pub use gate::{Account, ConnectionCount, Gate, Held, Standing};
 pub use keepalive::notice_vanished_peers;
 pub use listener::{Listener, cannot_bind, raise_file_limit};
+pub use log_pace::LogPace;
 pub use stream::{Body, ReaderOptions, StreamReader, StreamWriter};

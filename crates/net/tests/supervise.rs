@@ -5,7 +5,6 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use yeoul_net::supervise::{DecisionLock, Supervisor, must_not_panic, outcome};
 use yeoul_simulation::{Child, Ended};
@@ -95,9 +94,17 @@ fn scene() {
                 std::process::exit(LIVES);
             }
             "abort" => {
-                supervisor.keep("ticker", pending());
+                let (dropped, is_dropped) = tokio::sync::oneshot::channel::<()>();
+                supervisor.keep("ticker", async move {
+                    let _dropped = dropped;
+                    pending().await
+                });
                 drop(supervisor);
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                assert!(is_dropped.await.is_err(), "its future is dropped");
+                // Whoever watches it has heard of its end by now.
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
                 std::process::exit(LIVES);
             }
             "panic elsewhere" => {

@@ -1,13 +1,15 @@
 //! The data port.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tracing::{debug, error};
-use yeoul_net::{Connection, Handler};
+use tracing::{error, warn};
+use yeoul_net::{Connection, Handler, LogPace};
 
 use super::checksums::{answer_block, answer_group};
 use super::notices::{Notices, Told};
@@ -20,11 +22,21 @@ use crate::memory::{Charge, Memory, Party};
 use crate::wire::proto::cluster::{Notice, Replica};
 use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
+use crate::wire::{delimited, limits};
 
+/// Part of the transfers, in quarters, that one address may have open.
+const ADDRESS_QUARTERS: usize = 3;
 /// How long a connection is kept for the next operation, as in HDFS (`dfs.datanode.socket.reuse.keepalive`).
 const KEPT: Duration = Duration::from_secs(4);
 /// How long a connection may take to bring its first operation.
 const FIRST_MAX: Duration = Duration::from_secs(60);
+
+/// How long the first request may take from its first byte to its end.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a first request that are waited for without a thread; few are longer.
+const REQUEST_USUAL_BYTES: usize = 16 << 10;
+/// How often it is looked whether the rest of a request has come.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a transfer waits for memory. Clients give up after a minute.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -45,13 +57,21 @@ pub struct Transfers {
     changing: Mutex<()>,
     transfers_max: usize,
     open: AtomicUsize,
+    doors: Mutex<Doors>,
+}
+
+/// Who has the transfers that are open, and how many were refused.
+#[derive(Debug, Default)]
+struct Doors {
+    from: HashMap<Party, usize>,
+    refused: LogPace,
 }
 
 impl Transfers {
     /// Serves the replicas of a store, at most so many at a time.
     pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize, memory: Memory) -> Self {
-        let (changing, open) = (Mutex::new(()), AtomicUsize::new(0));
-        Self { store, notices, memory, changing, transfers_max, open }
+        let (changing, open, doors) = (Mutex::new(()), AtomicUsize::new(0), Mutex::default());
+        Self { store, notices, memory, changing, transfers_max, open, doors }
     }
 
     /// How many transfers are open.
@@ -70,6 +90,19 @@ impl Transfers {
 
     fn add(&self, notice: &Notice) -> Vec<Told> {
         self.notices.iter().map(|notices| notices.add(notice.clone())).collect()
+    }
+
+    fn doors(&self) -> MutexGuard<'_, Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says once in a while that transfers are refused.
+    fn say_refused(&self, party: &Party, why: &io::Error) {
+        let mut doors = self.doors();
+        doors.refused.count();
+        if let Some(refused) = doors.refused.take_due(Instant::now()) {
+            warn!(%party, refused, %why, "transfers were refused: clients go to another DataNode");
+        }
     }
 
     fn changing(&self) -> MutexGuard<'_, ()> {
@@ -179,11 +212,13 @@ pub struct TransferPort(pub Arc<Transfers>);
 
 impl Handler for TransferPort {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
-        // A connection that brings nothing has no thread.
+        // A connection that brings no whole request has no thread, and gives way to others.
         let mut first = [0];
-        if tokio::time::timeout(FIRST_MAX, connection.stream.peek(&mut first)).await?? == 0 {
+        let begun = tokio::time::timeout(FIRST_MAX, connection.stream.peek(&mut first)).await??;
+        if begun == 0 || !is_first_request_whole(&connection.stream).await? {
             return Ok(());
         }
+        connection.standing.work();
         let transfers = Arc::clone(&self.0);
         let party = Party::client(connection.peer.ip().to_canonical().to_string());
         let place = Place::take(&transfers, &party).await?;
@@ -192,7 +227,7 @@ impl Handler for TransferPort {
         // Ends the thread's reads and writes if this task is dropped before it has ended.
         let _closer = Closer(stream.try_clone()?);
         let served = tokio::task::spawn_blocking(move || {
-            let served = place.0.serve_blocking(stream);
+            let served = place.transfers.serve_blocking(stream);
             drop(place);
             served
         });
@@ -200,31 +235,109 @@ impl Handler for TransferPort {
     }
 }
 
+/// Waits until the first request has come whole, which it is left to a thread to read: false if its peer has gone.
+///
+/// # Errors
+/// The request is none, or takes longer than [`REQUEST_MAX`].
+async fn is_first_request_whole(stream: &tokio::net::TcpStream) -> io::Result<bool> {
+    let deadline = tokio::time::Instant::now() + REQUEST_MAX;
+    let mut wanted = transfer_op::PREFIX_BYTES + 1;
+    loop {
+        // A client sends a request at once, so there is hardly ever a second look.
+        let mut bytes = vec![0; wanted];
+        let come = stream.peek(&mut bytes).await?;
+        match request_bytes(&bytes[..come])? {
+            // The kernel may have no room for more until a thread reads.
+            _ if come >= REQUEST_USUAL_BYTES => return Ok(true),
+            Some(len) if len <= come => return Ok(true),
+            Some(len) if wanted < len.min(REQUEST_USUAL_BYTES) => {
+                wanted = len.min(REQUEST_USUAL_BYTES);
+                continue;
+            }
+            _ if come == wanted => {
+                wanted += 1; // one more byte of the length
+                continue;
+            }
+            _ => {}
+        }
+        if come == 0 {
+            return Ok(false);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "a request did not come whole in time"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Bytes of the request that begins here, with what is before its message; none if they are not known yet.
+fn request_bytes(begun: &[u8]) -> io::Result<Option<usize>> {
+    let Some((prefix, rest)) = begun.split_first_chunk::<{ transfer_op::PREFIX_BYTES }>() else {
+        return Ok(None);
+    };
+    if let Operation::Unsupported(_) = transfer_op::decode_prefix(*prefix).map_err(invalid)? {
+        return Ok(Some(prefix.len())); // nothing more of it is read
+    }
+    let mut length = delimited::LengthReader::default();
+    for (at, byte) in rest.iter().enumerate() {
+        let pushed = length.push(*byte, "a request", limits::TRANSFER_MESSAGE_BYTES_MAX).map_err(invalid)?;
+        if let Some(length) = pushed {
+            return Ok(Some(prefix.len() + at + 1 + length));
+        }
+    }
+    Ok(None)
+}
+
 /// A place among the transfers that may be open, and its memory.
-struct Place(Arc<Transfers>, Option<Charge>);
+struct Place {
+    transfers: Arc<Transfers>,
+    party: Party,
+    charge: Option<Charge>,
+}
 
 impl Place {
     /// Takes a place, for which there may have to be memory first. Who gets none is closed, as HDFS does it: the writer and
     /// the reader go to another DataNode.
     async fn take(transfers: &Arc<Transfers>, party: &Party) -> io::Result<Self> {
-        if transfers.open.fetch_add(1, Ordering::Relaxed) >= transfers.transfers_max {
-            transfers.open.fetch_sub(1, Ordering::Relaxed);
-            debug!(max = transfers.transfers_max, "too many transfers");
-            return Err(io::Error::other("too many transfers"));
-        }
-        let mut place = Self(Arc::clone(transfers), None);
-        place.1 = transfers.memory.acquire(party, TRANSFER_BYTES, MEMORY_WAIT_MAX).await;
-        if place.1.is_none() {
-            debug!(%party, "no memory for a transfer");
-            return Err(io::Error::other("there is no memory for one more transfer"));
+        let mut place =
+            Self::among(transfers, party).inspect_err(|error| transfers.say_refused(party, error))?;
+        place.charge = transfers.memory.acquire(party, TRANSFER_BYTES, MEMORY_WAIT_MAX).await;
+        if place.charge.is_none() {
+            let error = io::Error::other("there is no memory for one more transfer");
+            transfers.say_refused(party, &error);
+            return Err(error);
         }
         Ok(place)
+    }
+
+    /// A place of the party's, which has no more of them than three quarters.
+    fn among(transfers: &Arc<Transfers>, party: &Party) -> io::Result<Self> {
+        let mut doors = transfers.doors();
+        let address_max = transfers.transfers_max.div_ceil(4) * ADDRESS_QUARTERS;
+        let from_here = doors.from.get(party).copied().unwrap_or_default();
+        if from_here >= address_max {
+            return Err(io::Error::other(format!("{from_here} transfers from one address are open")));
+        }
+        if transfers.open() >= transfers.transfers_max {
+            return Err(io::Error::other(format!("{} transfers are open", transfers.transfers_max)));
+        }
+        *doors.from.entry(party.clone()).or_default() += 1;
+        transfers.open.fetch_add(1, Ordering::Relaxed);
+        drop(doors);
+        Ok(Self { transfers: Arc::clone(transfers), party: party.clone(), charge: None })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        let mut doors = self.transfers.doors();
+        self.transfers.open.fetch_sub(1, Ordering::Relaxed);
+        if let Entry::Occupied(mut from_here) = doors.from.entry(self.party.clone()) {
+            *from_here.get_mut() -= 1;
+            if *from_here.get() == 0 {
+                from_here.remove();
+            }
+        }
     }
 }
 
@@ -238,6 +351,8 @@ impl Drop for Closer {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::super::store::Wanted;
     use super::super::test_peer::TestPeer;
     use super::*;
@@ -260,6 +375,59 @@ mod tests {
         let batches = std::iter::from_fn(|| transfers.notices[0].take());
         let shown = |notice: Notice| (notice.replica.unwrap().id, notice.is_deleted, notice.is_corrupt);
         batches.flat_map(|batch| batch.notices).map(shown).collect()
+    }
+
+    #[test]
+    fn a_request_is_whole_when_its_message_is() {
+        let message = [7; 300];
+        let request = [&[0, 28, 81, 0xac, 0x02][..], &message].concat();
+        for cut in 0..=request.len() {
+            let known = request_bytes(&request[..cut]).unwrap();
+            assert_eq!(known, (cut >= 5).then_some(305), "{cut}");
+        }
+        assert_eq!(request_bytes(&[0, 28, 99]).unwrap(), Some(3));
+        assert!(request_bytes(&[0, 28, 80, 0xff, 0xff, 0xff, 0xff, 0x07]).is_err(), "2 GB");
+        assert!(request_bytes(b"GET /").is_err());
+    }
+
+    #[test]
+    fn one_address_leaves_transfers_to_others() {
+        let peer = TestPeer::with(1, b"some bytes");
+        let take = |from: &str| Place::among(&peer.transfers, &Party::client(from));
+        let mut open: Vec<Place> = (0..48).map(|_| take("10.0.0.1").unwrap()).collect();
+        assert!(take("10.0.0.1").err().unwrap().to_string().contains("one address"));
+        open.extend((0..16).map(|_| take("10.0.0.2").unwrap()));
+        assert!(take("10.0.0.3").is_err(), "all 64 are open");
+        drop(open);
+        assert!(peer.transfers.open() == 0 && peer.transfers.doors().from.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn half_sent_requests_keep_no_transfer_from_anybody() {
+        let peer = TestPeer::with(1, b"some bytes");
+        let listener = yeoul_net::Listener::bind("127.0.0.1:0").await.unwrap();
+        let port = Arc::new(TransferPort(Arc::clone(&peer.transfers)));
+        let serving = yeoul_net::serve_connections(listener, yeoul_net::Gate::new(500), port);
+        let address = serving.address();
+        let asked = move || {
+            let mut occupants = Vec::new();
+            for half in [&[0][..], &[0, 28, 81], &[0, 28, 80, 0x7f, 1, 2, 3]] {
+                for _ in 0..100 {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.write_all(half).unwrap();
+                    occupants.push(stream);
+                }
+            }
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            stream.write_all(&[0, 28, 99]).unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).expect("it is answered within a second");
+            (occupants, String::from_utf8_lossy(&answer).into_owned())
+        };
+        let (_occupants, answer) = tokio::task::spawn_blocking(asked).await.unwrap();
+        assert!(answer.contains("not supported"), "{answer}");
+        assert_eq!(peer.transfers.open(), 0, "who has not sent a request has no thread");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
-use yeoul_net::{Connection, Handler};
+use yeoul_net::{Connection, Handler, Standing};
 
 use super::Groups;
 use crate::ids::CallerId;
@@ -24,6 +24,8 @@ use crate::wire::{DecodeError, Refusal, delimited, limits, protocol};
 const CALLS_PER_CONNECTION_MAX: usize = 256;
 /// How long a client may take from its first byte to the end of what must come together: the preamble, a frame.
 const TOGETHER_MAX: Duration = Duration::from_secs(60);
+/// The least rate at which a long frame has to come, in bytes of each second for which its client is waited for.
+const FRAME_RATE_MIN: u64 = 4 << 10;
 /// How long a connection may be silent. Clients close theirs after ten seconds, or send a ping each minute.
 const SILENT_MAX: Duration = Duration::from_secs(600);
 /// How long a call waits for memory before it is refused. Clients give up after a minute.
@@ -88,12 +90,23 @@ pub struct RpcServer<C> {
     calls: Arc<C>,
     groups: Groups,
     memory: Memory,
+    patience: Patience,
+}
+
+/// How long clients are waited for.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// From the first byte to the end of what must come together, and until the first frame comes.
+    together: Duration,
+    /// Between two frames.
+    silent: Duration,
 }
 
 impl<C: Calls> RpcServer<C> {
     /// A server of these calls, which has its memory of `memory`.
     pub fn new(calls: Arc<C>, memory: Memory) -> Self {
-        Self { calls, groups: Groups::default(), memory }
+        let patience = Patience { together: TOGETHER_MAX, silent: SILENT_MAX };
+        Self { calls, groups: Groups::default(), memory, patience }
     }
 }
 
@@ -102,7 +115,16 @@ impl<C: Calls> Handler for RpcServer<C> {
         let ip: Arc<str> = connection.peer.ip().to_canonical().to_string().into();
         let (read, mut write) = connection.stream.into_split();
         let (memory, party) = (self.memory.clone(), Party::client(Arc::clone(&ip)));
-        let mut frames = Frames { read, buffer: BytesMut::new(), memory, party, charges: Vec::new() };
+        let mut frames = Frames {
+            read,
+            buffer: BytesMut::new(),
+            standing: connection.standing,
+            is_first: true,
+            patience: self.patience,
+            memory,
+            party,
+            charges: Vec::new(),
+        };
         let authentication = match frames.preamble().await? {
             Preamble::Calls(authentication) => authentication,
             Preamble::Http => {
@@ -359,6 +381,10 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 struct Frames {
     read: OwnedReadHalf,
     buffer: BytesMut,
+    standing: Standing,
+    /// No frame has come yet.
+    is_first: bool,
+    patience: Patience,
     memory: Memory,
     party: Party,
     /// What holds the bytes of a long frame that is on its way, or was the last one.
@@ -368,7 +394,7 @@ struct Frames {
 impl Frames {
     async fn preamble(&mut self) -> io::Result<Preamble> {
         let mut bytes = [0; rpc_frame::PREAMBLE_BYTES];
-        timeout(TOGETHER_MAX, self.read.read_exact(&mut bytes)).await??;
+        timeout(self.patience.together, self.read.read_exact(&mut bytes)).await??;
         let preamble = Preamble::decode(bytes).map_err(invalid);
         if let Err(error) = &preamble {
             debug!(%error, "no client of Hadoop RPC");
@@ -379,22 +405,77 @@ impl Frames {
     /// The next frame; none at the end of the connection.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         self.charges.clear();
+        // How long the client was waited for since the frame began.
+        let mut waited = Duration::ZERO;
         loop {
             if let Some(frame) =
                 rpc_frame::take_frame(&mut self.buffer, limits::CALL_BYTES_MAX).map_err(invalid)?
             {
+                self.standing.work();
+                self.is_first = false;
                 return Ok(Some(frame));
             }
-            let wait = if self.buffer.is_empty() { SILENT_MAX } else { TOGETHER_MAX };
+            let is_silent = self.buffer.is_empty() && !self.is_first;
+            let come = Duration::from_secs(self.buffer.len() as u64 / FRAME_RATE_MIN);
+            let Patience { together, silent } = self.patience;
+            let wait = if is_silent { silent } else { (together + come).saturating_sub(waited) };
             if self.buffer.len() >= SHORT_FRAME_BYTES + self.charges.len() * FRAME_STEP_BYTES {
                 let room = self.memory.acquire(&self.party, FRAME_STEP_BYTES as u64, MEMORY_WAIT_MAX);
                 let no_room = || io::Error::other("there is no memory for a long frame");
                 self.charges.push(room.await.ok_or_else(no_room)?);
             }
             self.buffer.reserve(8 << 10);
+            let begun = Instant::now();
             if timeout(wait, self.read.read_buf(&mut self.buffer)).await?? == 0 {
                 return Ok(None);
             }
+            if !is_silent {
+                waited += begun.elapsed();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+    use yeoul_net::{Listener, serve_connections};
+
+    use super::*;
+    use crate::memory::MEMORY_BYTES_MIN;
+
+    /// Answers no call.
+    struct Nothing;
+
+    impl Calls for Nothing {
+        fn call(&self, _: Incoming) -> Answer {
+            Answer::Now(Ok(Vec::new()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_has_some_time_for_its_first_frame_and_for_the_rest_of_one() {
+        let patience = Patience { together: Duration::from_millis(200), silent: Duration::from_secs(3600) };
+        let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+        let gate = memory.gate(10);
+        let server = RpcServer { patience, ..RpcServer::new(Arc::new(Nothing), memory) };
+        let serving = serve_connections(listener, gate, Arc::new(server));
+        let frame = b"hrpc\x09\x00\x00\x00\x00\x01\x00";
+        for (sent, dripped) in [(&b""[..], 0), (&frame[..7], 0), (&frame[..], 200)] {
+            let mut stream = TcpStream::connect(serving.address()).await.unwrap();
+            stream.write_all(sent).await.unwrap();
+            let ended = async {
+                // Each byte comes in time for itself.
+                for _ in 0..dripped {
+                    tokio::time::sleep(patience.together / 2).await;
+                    if stream.write_all(b"x").await.is_err() {
+                        break;
+                    }
+                }
+                let _ = stream.read(&mut [0; 10]).await; // it is closed
+            };
+            timeout(20 * patience.together, ended).await.unwrap_or_else(|_| panic!("{sent:?} stays"));
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct FrameOptions<L> {
     pub silent_max: Duration,
     /// The memory that connections are charged to.
     pub account: Account,
+    /// The memory that large answers are charged to until they have left; not if their service charges them.
+    pub answers: Account,
 }
 
 /// Bytes of a connection without work: its task, its queue, and what the kernel's socket is to this process.
@@ -53,6 +55,7 @@ impl<L> FrameOptions<L> {
             // Clients keep connections for their next push or fetch, and make another one where this one has ended.
             silent_max: Duration::from_secs(3600),
             account: Account::default(),
+            answers: Account::default(),
         }
     }
 }
@@ -101,7 +104,7 @@ pub async fn serve_frames_of<P: Protocol>(
     let reading = ReaderOptions { idle_max, window: P::WINDOW, ..ReaderOptions::default() };
     let mut reader = StreamReader::new(read, &reading);
     let in_flight = Arc::new(Semaphore::new(options.requests_max));
-    let unsent = Arc::new(Unsent::default());
+    let unsent = Arc::new(Unsent::charged_to(options.answers.clone()));
     let duplex = Duplex::new();
     let reading = async {
         let mut frames: usize = 0;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -102,6 +102,9 @@ struct Reader {
     echoed: AtomicUsize,
     pieces: Arc<AtomicUsize>,
     busy: Notify,
+    /// True once a call that blocks its thread is to end.
+    let_go: Mutex<bool>,
+    wakes: Condvar,
 }
 
 impl Service<Letters> for Reader {
@@ -159,7 +162,8 @@ impl Service<Letters> for Reader {
             b'd' => {
                 // On the thread, so that nothing can end it meanwhile.
                 self.busy.notify_one();
-                std::thread::sleep(Duration::from_secs(2));
+                let let_go = self.let_go.lock().unwrap();
+                drop(self.wakes.wait_timeout_while(let_go, WITHIN, |let_go| !*let_go).unwrap());
             }
             b'x' => return Err(io::Error::other("asked to")),
             _ => reply.fail("another letter"),
@@ -232,7 +236,12 @@ async fn who_has_stopped_a_listener_is_alone() {
     let client = Client::default();
     let asking = tokio::spawn(async move { ask(&client, &address, varied(b'd', 0)).await });
     service.busy.notified().await;
-    handle.stop().await;
+    let stopping = tokio::spawn(handle.stop());
+    tokio::task::yield_now().await;
+    assert!(!stopping.is_finished(), "a call has not ended");
+    *service.let_go.lock().unwrap() = true;
+    service.wakes.notify_all();
+    stopping.await.unwrap();
     assert_eq!((connections.get(), service.ended.lock().unwrap().len()), (0, 1));
     assert_eq!(Arc::strong_count(&service), 1);
     assert!(matches!(asking.await.unwrap(), Err(RequestError::Lost { .. })));

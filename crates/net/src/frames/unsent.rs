@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::gate::{Account, Held};
+
 /// Smaller answers are not counted: as many as may wait for a peer add up to no more than [`BYTES_MAX`].
 const COUNTED_MIN: usize = 64 << 10;
 
@@ -16,21 +18,29 @@ const BYTES_MAX: usize = 32 << 20;
 pub(super) struct Unsent {
     bytes: AtomicUsize,
     less: Notify,
+    /// The account that they are charged to.
+    account: Account,
 }
 
 /// A large answer that is being sent.
 pub(super) struct Counted {
     unsent: Arc<Unsent>,
     bytes: usize,
+    _memory: Option<Held>,
 }
 
 impl Unsent {
+    /// Answers that are charged to an account.
+    pub fn charged_to(account: Account) -> Self {
+        Self { account, ..Self::default() }
+    }
+
     /// Counts an answer for as long as the result lives, if it is large.
     pub fn count(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let counted = bytes >= COUNTED_MIN;
         counted.then(|| {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            Counted { unsent: Arc::clone(self), bytes }
+            Counted { unsent: Arc::clone(self), bytes, _memory: self.account.charge(bytes as u64) }
         })
     }
 

@@ -225,6 +225,7 @@ fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
     use std::time::Instant;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -249,13 +250,16 @@ mod tests {
     #[derive(Default)]
     struct Slow {
         begun: Notify,
+        let_go: Mutex<bool>,
+        wakes: Condvar,
         ended: AtomicBool,
     }
 
     impl Pages for Slow {
         async fn answer(&self, _: Request) -> Response {
             self.begun.notify_one();
-            std::thread::sleep(Duration::from_millis(200));
+            let let_go = self.let_go.lock().unwrap();
+            drop(self.wakes.wait_timeout_while(let_go, WITHIN, |let_go| !*let_go).unwrap());
             self.ended.store(true, Ordering::Relaxed);
             Response::text(200, "slow")
         }
@@ -452,7 +456,12 @@ mod tests {
         let mut peer = TcpStream::connect(server.address()).await.unwrap();
         ask(&mut peer).await.unwrap();
         pages.begun.notified().await;
-        server.stop().await;
+        let stopping = tokio::spawn(server.stop());
+        tokio::task::yield_now().await;
+        assert!(!stopping.is_finished(), "a page is still being made");
+        *pages.let_go.lock().unwrap() = true;
+        pages.wakes.notify_all();
+        stopping.await.unwrap();
         assert!(pages.ended.load(Ordering::Relaxed), "a page is still being made");
         assert_eq!(Arc::strong_count(&pages), 1);
         // Its answer may have left, and nothing comes after it.

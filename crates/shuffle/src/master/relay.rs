@@ -21,6 +21,9 @@ use crate::error::{Error, Kind, Result};
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
+/// How long a connection may take to bring its first bytes.
+const FIRST_MAX: Duration = Duration::from_secs(60);
+
 /// A bound socket that forwards nothing yet.
 pub(super) struct Bound(Listener);
 
@@ -84,6 +87,12 @@ impl Leader {
 
 impl Handler for Leader {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
+        // Who sends nothing occupies no connection of the leader's, and gives way here.
+        let begun = timeout(FIRST_MAX, connection.stream.peek(&mut [0])).await;
+        if begun.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))? == 0 {
+            return Ok(());
+        }
+        connection.standing.work();
         let (mut near, mut far) = (connection.stream, self.connect().await?);
         far.set_nodelay(true)?;
         notice_vanished_peers(&far)?;
@@ -93,6 +102,8 @@ impl Handler for Leader {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
     use crate::heard::Heard;
 
@@ -117,7 +128,8 @@ mod tests {
         let addresses = [first.0.address().to_string(), second.0.address().to_string()];
         let first = first.serve(addresses[1].clone(), 10).await.unwrap();
         let _second = second.serve(addresses[0].clone(), 10).await.unwrap();
-        let _client = TcpStream::connect(first.address()).await.unwrap();
+        let mut client = TcpStream::connect(first.address()).await.unwrap();
+        client.write_all(b"a frame").await.unwrap();
         let said = async {
             while !heard.text().contains("does the leader pass them back here?") {
                 tokio::time::sleep(Duration::from_millis(5)).await;

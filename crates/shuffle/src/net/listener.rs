@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::ToSocketAddrs;
-use yeoul_net::{FrameOptions, Serving, serve_frames};
+use yeoul_net::{Account, FrameOptions, Serving, serve_frames};
 
 use super::protocol::Celeborn;
 use super::service::{Frames, Service};
@@ -37,6 +37,20 @@ impl Listener {
     /// The bound port.
     pub fn port(&self) -> u16 {
         self.socket.port()
+    }
+
+    /// Charges connections to this account.
+    #[must_use]
+    pub fn with_account(mut self, account: Account) -> Self {
+        self.options.account = account;
+        self
+    }
+
+    /// Charges large answers to this account until they have left.
+    #[must_use]
+    pub fn with_answers(mut self, account: Account) -> Self {
+        self.options.answers = account;
+        self
     }
 
     /// Accepts connections until the result is stopped or dropped.

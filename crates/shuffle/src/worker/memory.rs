@@ -5,6 +5,7 @@ use std::fmt;
 
 use yeoul_memory::Reserve;
 pub use yeoul_memory::{Buffers, Level};
+use yeoul_net::{Account, Held};
 
 use crate::ids::ApplicationId;
 
@@ -16,6 +17,14 @@ pub type Charge = yeoul_memory::Charge<Party>;
 
 /// A buffer that is charged to it.
 pub type Buffer = yeoul_memory::Buffer<Party>;
+
+/// The account that a worker's listeners charge connections and long pages to.
+pub fn account(memory: &Memory) -> Account {
+    let memory = memory.clone();
+    Account::new(move |bytes| {
+        memory.has_room_for_fixed(bytes).then(|| Box::new(memory.charge_fixed(bytes)) as Held)
+    })
+}
 
 /// What an application wants memory for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

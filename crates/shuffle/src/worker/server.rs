@@ -15,6 +15,7 @@ use super::fetch::FetchService;
 use super::host;
 use super::lifecycle::Lifecycle;
 use super::listeners::Listeners;
+use super::memory;
 use super::node::Node;
 use super::options::Options;
 use super::orders::Orders;
@@ -90,11 +91,13 @@ impl Server {
         let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
         let node = Arc::new(node);
         let pushes = Arc::new(PushService::new(Arc::clone(&node), Mode::Primary));
+        let account = memory::account(node.store.memory());
+        let charged = |listener: Listener| listener.with_account(account.clone());
         let mut listeners = Listeners {
-            control: control.serve(Arc::new(ControlService::new(Arc::clone(&node)))),
-            push: push.into_iter().map(|listener| listener.serve(Arc::clone(&pushes))).collect(),
-            fetch: fetch.serve(Arc::new(FetchService::new(Arc::clone(&node)))),
-            replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
+            control: charged(control).serve(Arc::new(ControlService::new(Arc::clone(&node)))),
+            push: push.into_iter().map(|listener| charged(listener).serve(Arc::clone(&pushes))).collect(),
+            fetch: charged(fetch).serve(Arc::new(FetchService::new(Arc::clone(&node)))),
+            replicate: charged(replicate).serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
             http: None,
         };
         let (orders, received) = Orders::channel();
@@ -106,7 +109,7 @@ impl Server {
             let listener = yeoul_net::Listener::bind((host.as_str(), port)).await;
             let listener = listener.map_err(|error| cannot_bind("http", &host, port, error))?;
             let names = [&node.options.http_names[..], &[host, node.id.host.to_string()]].concat();
-            let options = PageOptions { names, ..PageOptions::default() };
+            let options = PageOptions { names, account };
             listeners.http = Some(serve_pages_with(listener, options, Arc::new(pages)));
         }
         let http_address = listeners.http.as_ref().map(Serving::address);
