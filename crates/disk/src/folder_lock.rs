@@ -1,4 +1,5 @@
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -39,7 +40,7 @@ impl FolderLock {
         let LockOptions { name, owner, wait } = options;
         let path = folder.join(name);
         let unusable = |error| unusable_folder(folder, "its lock", error);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(unusable)?;
         let deadline = Instant::now() + wait;
         loop {

@@ -1,6 +1,7 @@
 //! The folders of a server: whose they are, what is surely on the disk, how much fits, and whether the disk still works.
 //!
-//! - [`Disk`], [`DiskFile`]: what is asked of a file system. [`RealDisk`] is the system's; [`FaultyDisk`] fails, hangs, tears
+//! - [`Disk`], [`DiskFile`]: what is asked of a file system. [`RealDisk`] is the system's, where what is made is its owner's
+//!   alone, [`ModedDisk`] the same with other modes; [`FaultyDisk`] fails, hangs, tears
 //!   writes and loses its power when a test says so ([`Fault`], [`Operation`], [`Injection`]).
 //! - [`replace_file`]: a new content for a file, whole even after a power failure; [`create_file`]: the first one; [`place_files`]: the same for files that
 //!   are complete already;
@@ -43,7 +44,7 @@ pub use failure::{Failure, Step, unusable_folder};
 pub use faulty::{Fault, FaultyDisk, Injection, Operation};
 pub use folder_lock::{FolderLock, LockOptions};
 pub use owned_folder::OwnedFolder;
-pub use real_disk::RealDisk;
+pub use real_disk::{ModedDisk, RealDisk};
 pub use replace::{
     create_file, folder_of, make_folders, place_files, remove_unfinished, replace_file, sync_folder_of,
 };

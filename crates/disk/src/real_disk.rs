@@ -1,7 +1,9 @@
-use std::fs::{self, File, OpenOptions};
+//! The operating system's file systems, and the modes of what is made on them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise, statvfs};
@@ -9,13 +11,115 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::{Disk, DiskFile, Open, Space};
 
-/// The operating system's file systems.
+/// Modes of what a server keeps: its owner's, and nobody else's. Blocks, journals and checkpoints have what users have
+/// written, and who may read that the server decides.
+const OWN: Modes = Modes { folder: 0o700, file: 0o600 };
+
+/// Modes of folders and files that are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Modes {
+    folder: u32,
+    file: u32,
+}
+
+impl Modes {
+    /// Makes a folder and its missing parents. The umask takes nothing from the mode that was asked for.
+    fn create_folder_all(self, folder: &Path) -> io::Result<()> {
+        match DirBuilder::new().mode(self.folder).create(folder) {
+            Ok(()) if self != FREE => fs::set_permissions(folder, Permissions::from_mode(self.folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let Some(parent) = folder.parent() else { return Err(error) };
+                self.create_folder_all(parent)?;
+                self.create_folder_all(folder)
+            }
+            Err(_) if folder.is_dir() => Ok(()),
+            made => made,
+        }
+    }
+
+    fn open(self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).mode(self.file);
+        match how {
+            Open::Read => &mut options,
+            Open::Write => options.write(true),
+            Open::WriteOrCreate => options.write(true).create(true).truncate(false),
+            Open::CreateNew => options.write(true).create_new(true),
+            Open::Replace => options.write(true).create(true).truncate(true),
+        };
+        Ok(Box::new(options.open(path)?))
+    }
+}
+
+/// What the umask leaves of all: for files that a user asked for.
+const FREE: Modes = Modes { folder: 0o777, file: 0o666 };
+
+/// The operating system's file systems. Folders that it makes have mode 700 and files 600, whatever the umask; what is there
+/// already keeps its mode.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
+/// The operating system's file systems, with other modes for what is made.
+#[derive(Debug, Clone, Copy)]
+pub struct ModedDisk(Modes);
+
+impl ModedDisk {
+    /// Folders of this mode, and files of what of it is for reading and writing.
+    pub fn with_folder_mode(mode: u32) -> Self {
+        Self(Modes { folder: mode & 0o777, file: mode & 0o666 })
+    }
+
+    /// The umask alone decides: for what a user asked for.
+    pub fn of_umask() -> Self {
+        Self(FREE)
+    }
+}
+
+impl Disk for ModedDisk {
+    fn create_folder_all(&self, folder: &Path) -> io::Result<()> {
+        self.0.create_folder_all(folder)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        RealDisk.list(folder)
+    }
+
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        self.0.open(path, how)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename_new(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_file(path)
+    }
+
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        RealDisk.remove_folder(folder)
+    }
+
+    fn remove_folder_all(&self, folder: &Path) -> io::Result<()> {
+        RealDisk.remove_folder_all(folder)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        RealDisk.sync_folder(folder)
+    }
+
+    fn space(&self, folder: &Path) -> io::Result<Space> {
+        RealDisk.space(folder)
+    }
+}
+
 impl Disk for RealDisk {
     fn create_folder_all(&self, folder: &Path) -> io::Result<()> {
-        fs::create_dir_all(folder)
+        OWN.create_folder_all(folder)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -26,16 +130,7 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        match how {
-            Open::Read => &mut options,
-            Open::Write => options.write(true),
-            Open::WriteOrCreate => options.write(true).create(true).truncate(false),
-            Open::CreateNew => options.write(true).create_new(true),
-            Open::Replace => options.write(true).create(true).truncate(true),
-        };
-        Ok(Box::new(options.open(path)?))
+        OWN.open(path, how)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -135,6 +230,32 @@ mod tests {
         assert_eq!(open(Open::Replace).unwrap().len().unwrap(), 0);
         open(Open::Read).unwrap().read_exact_at(&mut [0], 0).unwrap_err();
         assert_eq!(RealDisk.list(place.path()).unwrap(), [path]);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_its_owners_alone_unless_another_mode_is_asked_for() {
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+        let disks: [(&dyn Disk, u32, u32); 2] =
+            [(&RealDisk, 0o700, 0o600), (&ModedDisk::with_folder_mode(0o750), 0o750, 0o640)];
+        for (number, (disk, folder_mode, file_mode)) in disks.into_iter().enumerate() {
+            let folder = place.path().join(format!("{number}/below/it"));
+            disk.create_folder_all(&folder).unwrap();
+            disk.create_folder_all(&folder).expect("it is there already");
+            for made in [folder.as_path(), folder.parent().unwrap(), &place.path().join(number.to_string())] {
+                assert_eq!(mode(made), folder_mode, "{}", made.display());
+            }
+            for (name, how) in [("a", Open::CreateNew), ("b", Open::WriteOrCreate), ("c", Open::Replace)] {
+                drop(disk.open(&folder.join(name), how).unwrap());
+                assert_eq!(mode(&folder.join(name)), file_mode, "{name}");
+            }
+            assert!(disk.create_folder_all(&folder.join("a/b")).is_err(), "a file is no folder");
+        }
+        assert_eq!(mode(place.path()), 0o755, "what was there keeps its mode");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Applies the entries of Hadoop's files to options.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use yeoul_disk::ModedDisk;
 use yeoul_settings::{Entry, Environment, Notice, References, Resolve, Rules};
 
 use super::{TABLE, group, promises_security};
@@ -190,6 +192,12 @@ fn set_datanode(
             (options.http_host, options.http_port) = (Some(host), Some(port));
         }
         "dfs.datanode.hostname" => options.host = Some(entry()?.value).filter(|host| !host.is_empty()),
+        "dfs.datanode.data.dir.perm" => {
+            let mode =
+                |text: &str| u32::from_str_radix(text, 8).ok().filter(|mode| (0o700..=0o777).contains(mode));
+            let mode = entry()?.read("an octal mode from 700 to 777", mode)?;
+            options.disk = Arc::new(ModedDisk::with_folder_mode(mode));
+        }
         "dfs.datanode.du.reserved" => options.reserved_bytes = entry()?.size()?,
         "dfs.datanode.max.transfer.threads" => {
             let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use yeoul_disk::{Disk, RealDisk, make_folders};
+use yeoul_disk::{Disk, ModedDisk, RealDisk, make_folders};
 
 use crate::BatchId;
 use crate::connectors::Sink;
@@ -102,7 +102,7 @@ impl FileSink {
     /// `Conflict` if a new query finds files of another one; if the directory cannot be used.
     pub fn open(options: &FileSinkOptions, open: BatchId) -> Result<Self> {
         let (folder, format) = (options.path.as_path(), options.format.clone());
-        make_folders(&RealDisk, folder)?;
+        make_folders(&ModedDisk::of_umask(), folder)?; // its readers are the user's
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
