@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::layout::is_pool_name;
 use crate::error::{Error, Kind, Result};
 
 /// The file that says which cluster and which DataNode a volume belongs to, as HDFS's `current/VERSION`: Java properties.
@@ -14,6 +15,20 @@ pub struct Identity {
     pub cluster: String,
     /// The block pool; empty before the DataNode has registered for the first time.
     pub pool: String,
+}
+
+/// Checks the names that a NameNode has for its pool and cluster before they become a folder's and a line's.
+///
+/// # Errors
+/// `Invalid` for others than HDFS gives.
+pub fn check_names(pool: &str, cluster: &str) -> Result<()> {
+    if is_pool_name(pool) && !cluster.contains(char::is_control) {
+        return Ok(());
+    }
+    let text =
+        format!("the NameNode has a block pool {pool:?} of cluster {cluster:?}, which cannot be names");
+    let hint = "a pool is called like BP-1234-10.0.0.1-1700000000000: is it a NameNode of yours?";
+    Err(Error::new(Kind::Invalid, text).with_hint(hint))
 }
 
 /// The version of the folder tree that HDFS 3 writes.

@@ -60,6 +60,15 @@ pub fn parse_meta_file(name: &str) -> Option<(BlockId, GenerationStamp)> {
     Some((BlockId(id.parse().ok()?), GenerationStamp(stamp.parse().ok()?)))
 }
 
+/// The longest name of a block pool, in bytes.
+const POOL_BYTES_MAX: usize = 255;
+
+/// Whether a block pool may be called so: a NameNode chooses the name, and it becomes a folder's here.
+pub fn is_pool_name(pool: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '%');
+    !pool.is_empty() && pool.len() <= POOL_BYTES_MAX && pool.chars().all(is_plain) && !pool.starts_with('.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +87,22 @@ mod tests {
         }
         assert_eq!(meta_file(BlockId(7), GenerationStamp(1001)), "blk_7_1001.meta");
         assert_eq!(parse_meta_file("blk_x_1001.meta"), None);
+    }
+
+    #[test]
+    fn a_pool_is_one_folder_below_its_own() {
+        for name in [
+            "BP-1-127.0.0.1-5",
+            "BP-123-::1-1700000000000",
+            "BP-9-node-1.example.com-7",
+            "BP-1-fe80::1%eth0-2",
+        ] {
+            assert!(is_pool_name(name), "{name}");
+        }
+        let long = "B".repeat(POOL_BYTES_MAX + 1);
+        for name in ["", ".", "..", "../../etc", "/etc", "a/b", "a\\b", "a\nb", "a\0b", "BP-\u{1b}[2J", &long]
+        {
+            assert!(!is_pool_name(name), "{name:?}");
+        }
     }
 }

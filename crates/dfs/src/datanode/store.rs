@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tracing::{error, warn};
 use yeoul_disk::{Disk, DiskFile, Open};
 
-use super::identity::Identity;
+use super::identity::{Identity, check_names};
 use super::layout::Folder;
 use super::replicas::{Replica, Replicas, Visible, VolumeIndex};
 use super::volume::Volume;
@@ -153,6 +153,7 @@ impl Store {
                 format!("the DataNode belongs to {now}, the NameNode has {pool}"),
             ));
         }
+        check_names(pool, cluster)?;
         for (at, volume) in self.volumes.iter().enumerate() {
             let (datanode, storage) = (self.datanode.clone(), volume.storage.clone());
             let (cluster, pool_name) = (cluster.to_owned(), pool.to_owned());

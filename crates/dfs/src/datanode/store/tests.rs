@@ -43,6 +43,20 @@ fn used(store: &Store) -> u64 {
 }
 
 #[test]
+fn a_pool_whose_name_leads_elsewhere_is_not_joined() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let dir = place.path().join("dn");
+    let store = Store::open(std::slice::from_ref(&dir), 0, &disk, memory(), || "one".to_owned()).unwrap();
+    for pool in ["../../../elsewhere", "/tmp/elsewhere", "..", "a/b"] {
+        assert_eq!(store.join_pool(pool, "CID-1").unwrap_err().kind(), Kind::Invalid, "{pool}");
+    }
+    assert!(store.join_pool(POOL, "CID-1\ndatanodeUuid=x").is_err());
+    assert!(!place.path().join("elsewhere").exists() && store.pool().is_empty());
+    store.join_pool(POOL, "CID-1").unwrap();
+}
+
+#[test]
 fn the_space_of_a_replica_counts_until_its_files_are_gone() {
     let place = tempfile::tempdir().unwrap();
     let (store, _disk) = store(&place, 1);
