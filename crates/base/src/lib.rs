@@ -4,6 +4,7 @@
 //! - [`Error`] with its [`ErrorKind`]: what went wrong, and what a caller can do about it.
 //! - [`machine_memory`]: how much memory there is; [`ResidentSet`]: how much of it this process holds.
 //! - [`Report`]: an error as a person reads it, with its [`Place`] in a text.
+//! - [`visible`], [`visible_name`]: texts from outside, which do nothing to a terminal.
 //! - [`ReportFile`]: the file that a long run writes its report to.
 //! - [`raise_file_limit`]: as many open files as the system allows; [`process`]: CPU time and open files of this process.
 //! - [`is_in_memory`]: whether a folder's files are kept in memory.
@@ -44,7 +45,7 @@ pub use in_memory::is_in_memory;
 pub use machine_memory::machine_memory;
 pub use place::{Place, Span};
 pub use quantile::quantile;
-pub use report::Report;
+pub use report::{Report, visible, visible_name};
 pub use report_file::ReportFile;
 pub use resident_set::ResidentSet;
 pub use split_mix::SplitMix;

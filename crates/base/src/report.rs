@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::error::Error;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -106,8 +107,37 @@ impl Report {
         if let Some(hint) = &self.hint {
             text.push_str(&format!("hint: {hint}\n"));
         }
-        text
+        visible(&text).into_owned()
     }
+}
+
+/// A text of several lines as a terminal may show it. Errors quote names and contents of files, which could move the cursor,
+/// hide text or answer for the user: control characters but line ends and tabs are escaped, and so are those that change
+/// the order in which a line is shown.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidi_control(c));
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_default()) }
+    }
+    Cow::Owned(shown)
+}
+
+/// A name in a line as a terminal may show it: as [`visible`], and on one line.
+pub fn visible_name(name: &str) -> Cow<'_, str> {
+    let shown = visible(name);
+    match shown.contains(['\n', '\t']) {
+        true => shown.replace('\n', "\\n").replace('\t', "\\t").into(),
+        false => shown,
+    }
+}
+
+/// Characters that change the order in which the rest of a line is shown.
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Excerpt {
@@ -177,5 +207,15 @@ mod tests {
         assert_eq!(at(1, 7, 1), "error: x\n  |\n1 | select\n  |       ^\n");
         assert_eq!(at(1, 700, u64::MAX), "error: x\n  |\n1 | select\n  |       ^\n");
         assert_eq!(at(1, 3, u64::MAX), "error: x\n  |\n1 | select\n  |   ^^^^\n");
+    }
+
+    #[test]
+    fn what_a_file_says_does_nothing_to_the_terminal() {
+        let error = std::io::Error::other("bad value \u{1b}]0;owned\u{7}\u{1b}[2J in\tline 7");
+        let text = Report::from_error(&error).hint(Some("look at \u{202e}txt.exe".to_owned())).text();
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
+        assert!(text.contains("\\u{1b}]0;owned") && text.contains("in\tline 7\n"), "{text:?}");
+        assert_eq!(visible_name("a\nb\r\u{9b}"), "a\\nb\\r\\u{9b}");
+        assert!(matches!(visible("plain ümlaut"), Cow::Borrowed(_)));
     }
 }

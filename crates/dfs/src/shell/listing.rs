@@ -1,5 +1,7 @@
 use std::cmp::Reverse;
 
+use yeoul_base::visible_name;
+
 use super::Output;
 use crate::client::{FileSystem, Status};
 use crate::display::{local_minute, size};
@@ -126,7 +128,8 @@ fn show(entries: Vec<Status>, how: ListOptions, is_directory: bool, output: &mut
 fn lines(entries: &[Status], how: ListOptions) -> Vec<String> {
     let name = |status: &Status| {
         let is_hidden = |c: char| how.hide_unprintable && c.is_control();
-        status.path.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect::<String>()
+        let shown: String = status.path.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect();
+        visible_name(&shown).into_owned()
     };
     if how.paths_only {
         return entries.iter().map(name).collect();
@@ -202,7 +205,7 @@ mod tests {
             shown,
             [
                 "drwxr-xr-x   - ada supergroup            0  /d",
-                "-rwxr-xr-x   3 ada supergroup 123456789012  /f\n"
+                "-rwxr-xr-x   3 ada supergroup 123456789012  /f\\n"
             ]
         );
         let how =
@@ -214,6 +217,15 @@ mod tests {
                 "-rwxr-xr-x   3 ada supergroup RS-6-3-1024k      115 G  /f?"
             ]
         );
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line_and_does_nothing_to_the_terminal() {
+        let entries = [entry("/a\n-rw-r--r--   3 root /forged \u{1b}[2J", 1, 0)];
+        for paths_only in [false, true] {
+            let shown = lines(&entries, ListOptions { paths_only, ..ListOptions::default() });
+            assert!(shown[0].ends_with("/a\\n-rw-r--r--   3 root /forged \\u{1b}[2J"), "{shown:?}");
+        }
     }
 
     #[test]

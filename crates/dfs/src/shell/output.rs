@@ -2,6 +2,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use tokio::task::block_in_place;
+use yeoul_base::visible;
 
 use crate::error::{Error, Kind, Result};
 
@@ -70,12 +71,12 @@ impl<'o> Output<'o> {
         Ok(())
     }
 
-    /// Writes a line.
+    /// Writes a line, in which a name does nothing to the terminal.
     ///
     /// # Errors
     /// The output takes no more.
     pub fn line(&mut self, text: &str) -> Result<()> {
-        self.bytes(text.as_bytes())?;
+        self.bytes(visible(text).as_bytes())?;
         self.bytes(b"\n")
     }
 
@@ -86,7 +87,8 @@ impl<'o> Output<'o> {
     pub fn object(&mut self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(value)
             .map_err(|error| Error::new(Kind::Internal, "a result is no JSON").with_source(error))?;
-        self.line(&text)
+        self.bytes(text.as_bytes())?;
+        self.bytes(b"\n")
     }
 
     /// Writes bytes as they are.
