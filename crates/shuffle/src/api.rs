@@ -16,6 +16,31 @@ pub fn ok(value: &Value) -> Response {
     Response::json(200, value)
 }
 
+/// A page with a list of items under one name, which is made in pieces as it is read: `next` gives the items behind the last one
+/// that it gave, some hundred at a time, and none at the end.
+pub fn list(name: &str, mut next: impl FnMut() -> Vec<Value> + Send + 'static) -> Response {
+    let (mut head, mut is_over) = (Some(format!("{{{}:[", Value::from(name))), false);
+    Response::json_pieces(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let items = next();
+        is_over = items.is_empty();
+        let is_first = head.is_some();
+        let mut piece = head.take().unwrap_or_default();
+        for (at, item) in items.iter().enumerate() {
+            if !is_first || at > 0 {
+                piece.push(',');
+            }
+            piece += &item.to_string();
+        }
+        if is_over {
+            piece += "]}";
+        }
+        Some(piece.into())
+    }))
+}
+
 /// The outcome of a request to change something.
 pub fn handled(success: bool, message: impl Into<String>) -> Response {
     handled_with(200, success, message)

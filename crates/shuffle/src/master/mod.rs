@@ -15,6 +15,7 @@
 //! | [`server`] | driver | listeners, timers, watches |
 
 mod authentication;
+pub(crate) mod memory;
 pub(crate) mod messages;
 mod options;
 mod pages;
@@ -27,5 +28,6 @@ pub(crate) mod slots;
 pub(crate) mod state;
 mod view;
 
+pub use memory::MEMORY_BYTES_MIN;
 pub use options::Options;
 pub use server::{Handle, Server};

@@ -25,6 +25,9 @@ pub struct Options {
     /// The leading master's `host:port`. If set, this master decides nothing and passes all connections on, so that clients
     /// may list several endpoints.
     pub leader: Option<String>,
+    /// The most memory that the whole process may use, at least 48 MiB; `None` promises nothing, for a master that shares
+    /// its process.
+    pub memory_bytes: Option<u64>,
     /// How often workers send heartbeats.
     pub worker_heartbeat: Duration,
     /// The most connections at a time; more are closed when they arrive.
@@ -42,6 +45,7 @@ impl Default for Options {
             http_host: None,
             http_names: Vec::new(),
             dir: None,
+            memory_bytes: None,
             leader: None,
             worker_heartbeat: Duration::from_secs(5),
             connections_max: 20_000,

@@ -196,17 +196,18 @@ GET  /healthz                                   200, or 503 with what is wrong w
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
         let shared = &self.shared;
         let now = shared.now();
+        let applications = || shared.read(view::Applications::of);
         Some(api::ok(&match path {
             "/api/v1/conf" => api::conf(&shared.options),
             "/api/v1/container_info" => host_pages::container_info(&shared.options.host),
             "/api/v1/thread_dump" => host_pages::thread_dump(),
-            "/api/v1/shuffles" => shared.read(view::shuffles),
+            "/api/v1/shuffles" => return Some(applications().shuffles()),
             "/api/v1/masters" => view::masters(&shared.address()),
             "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
             "/api/v1/workers/topology" => shared.read(view::topology),
             "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),
-            "/api/v1/applications" => shared.read(view::applications),
-            "/api/v1/applications/info" => shared.read(view::application_info),
+            "/api/v1/applications" => return Some(applications().list(view::application)),
+            "/api/v1/applications/info" => return Some(applications().list(view::application_info)),
             "/api/v1/applications/hostnames" => shared.read(view::hostnames),
             "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
             "/healthz" => {
@@ -333,8 +334,8 @@ fn list<T: ToString>(items: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::Limits;
     use super::super::state::scene::{at, grant, holding, id, state_of};
+    use super::super::state::{ApplicationRegistration, Limits};
     use super::*;
 
     #[tokio::test]
@@ -354,6 +355,40 @@ mod tests {
                 pages.post("/api/v1/shuffles/unregister", body).await.expect("there is such a page").unwrap();
             let text = String::from_utf8(answer.body.to_vec()).unwrap();
             assert!(text.contains(&format!("\"{expected}\"")), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_lists_are_made_in_pieces_that_are_the_list() {
+        let mut state = state_of(1);
+        let names: Vec<String> = (0..3000).map(|number| format!("app-{number:05}")).collect();
+        for name in &names {
+            let properties = vec![("spark.app.name".to_owned(), "x".repeat(500))];
+            let registered =
+                ApplicationRegistration { properties, ..ApplicationRegistration::of(name.as_str().into()) };
+            assert!(state.register_application(at(0), registered).reply.is_ok());
+        }
+        let revised = ShuffleId(0)..=ShuffleId(0);
+        let first: Vec<ShuffleId> = (0..9000).map(ShuffleId).collect();
+        for part in first.chunks(1000) {
+            assert_eq!(state.revise_shuffles(at(0), &names[0].as_str().into(), part).reply, Ok(()));
+        }
+        assert_eq!(
+            state.revise_shuffles(at(0), &names[7].as_str().into(), &[*revised.start()]).reply,
+            Ok(())
+        );
+        let pages = MasterPages::new(Arc::new(Shared::of(state.into_state())));
+        for (path, list, len) in [
+            ("/api/v1/applications", "applications", 3000),
+            ("/api/v1/applications/info", "applications", 3000),
+            ("/api/v1/shuffles", "shuffleIds", 9001),
+        ] {
+            let answer = pages.get(path, "").unwrap();
+            assert!(answer.body.is_empty() && !answer.rest.is_nothing(), "{path} is made before it is read");
+            let whole: serde_json::Value = serde_json::from_slice(&answer.whole()).unwrap();
+            let items = whole[list].as_array().unwrap();
+            assert_eq!(items.len(), len, "{path}");
+            assert!(items.windows(2).all(|two| two[0] != two[1]), "{path} has something twice");
         }
     }
 }

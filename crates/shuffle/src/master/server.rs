@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
-use yeoul_base::failpoint;
+use yeoul_base::{ByteSize, failpoint};
 use yeoul_journal::{FileJournal, FileJournalOptions, Journal, NoJournal, Promise};
 use yeoul_net::http::{PageOptions, serve_pages_with};
 use yeoul_net::supervise::{DecisionGuard, DecisionLock, Supervisor, must_not_panic};
 
+use super::memory::{Memory, Peer};
 use super::options::Options;
 use super::pages::MasterPages;
 use super::record::Record;
@@ -73,7 +74,14 @@ impl Server {
             }
             None => Box::new(NoJournal),
         };
-        let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(Limits::CONTROL) };
+        let memory = options.memory_bytes.map(Memory::new).transpose()?;
+        let account = memory.as_ref().map(Memory::account).unwrap_or_default();
+        let net = NetOptions {
+            connections_max: options.connections_max,
+            account: account.clone(),
+            answers: memory.as_ref().map(Memory::answers).unwrap_or_default(),
+            ..NetOptions::new(Limits::CONTROL)
+        };
         let listener = Listener::bind((options.host.as_str(), options.port), net).await;
         let listener = listener.map_err(|error| cannot_bind("rpc", &options.host, options.port, error))?;
         let mut supervisor = Supervisor::new("master");
@@ -82,7 +90,11 @@ impl Server {
             let error = ended.await;
             tracing::error!("{error}");
         });
-        let shared = Arc::new(Shared::new(options, started, listener.address(), Core { state, journal }));
+        if let Some(memory) = memory.clone() {
+            supervisor.run("governor", memory.keep());
+        }
+        let core = Core { state, journal };
+        let shared = Arc::new(Shared { memory, ..Shared::new(options, started, listener.address(), core) });
         let http = match shared.options.http_port {
             Some(port) => {
                 let host = shared.options.http_host();
@@ -90,7 +102,7 @@ impl Server {
                 let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
                 let names = [&shared.options.http_names[..], &[host.to_owned(), shared.options.host.clone()]]
                     .concat();
-                let options = PageOptions { names, ..PageOptions::default() };
+                let options = PageOptions { names, account };
                 Some(serve_pages_with(listener, options, Arc::new(MasterPages::new(shared.clone()))))
             }
             None => None,
@@ -171,6 +183,8 @@ pub(super) struct Shared {
     started: Instant,
     address: SocketAddr,
     core: DecisionLock<Core>,
+    /// The promise about the process, if there is one.
+    memory: Option<Memory>,
     /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
     /// Notifies of each report and each confirmation of a worker.
@@ -199,6 +213,7 @@ impl Shared {
             started,
             address,
             core: DecisionLock::new("the master's state", core),
+            memory: None,
             bells: Mutex::default(),
             heard_of_workers: Notify::new(),
             random: RandomState::new(),
@@ -290,6 +305,31 @@ impl Shared {
     /// Changes something that is not kept in the journal.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.lock().state)
+    }
+
+    /// Waits for the memory of a request.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` if there was none in time.
+    pub(super) async fn memory_for(&self, connection: u64, frame: usize) -> Result<impl Sized + use<>> {
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let charge = memory.request(Peer(connection), frame).await;
+        let none =
+            || Error::new(Kind::ResourceExhausted, "the master has no memory for the request: try again");
+        charge.ok_or_else(none).map(Some)
+    }
+
+    /// Says that the state may grow, or why it may not: what is known goes on.
+    pub(super) fn may_grow(&self) -> Result<()> {
+        match self.memory.as_ref().filter(|memory| memory.is_full()) {
+            None => Ok(()),
+            Some(memory) => {
+                let bytes = ByteSize::from_bytes(memory.bytes());
+                let text = format!("the master's state leaves no memory of the {bytes} of --memory");
+                Err(Error::new(Kind::ResourceExhausted, text)
+                    .with_hint("start the master with more --memory"))
+            }
+        }
     }
 
     /// Reads the state.

@@ -10,7 +10,6 @@ use super::authentication::Authentication;
 use super::messages;
 use super::server::{DriverMeters, Shared};
 use super::state::{SlotRefusal, Unregistered};
-use crate::Result;
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
 use crate::report::Phase;
@@ -18,6 +17,7 @@ use crate::wire::handshake::Handshake;
 use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
+use crate::{Error, Result};
 
 /// How long a watch without orders stays open, so that a worker notices a master that vanished silently.
 const WATCH_MAX: Duration = Duration::from_secs(20);
@@ -113,6 +113,7 @@ impl MasterService {
         request: &Received<received::RequestSlots>,
     ) -> Result<Answer> {
         let wanted = messages::slot_request(connection.number(), request)?;
+        self.shared.may_grow().inspect_err(|error| self.say_full(&request.application_id, error))?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
         let ask = || {
@@ -147,6 +148,11 @@ impl MasterService {
         Ok(Answer::of(&response))
     }
 
+    fn say_full(&self, application: &str, error: &Error) {
+        let hint = error.hint();
+        tracing::warn!(application, %error, hint, "nothing new is taken");
+    }
+
     async fn unregister(&self, application: &str, shuffles: Vec<ShuffleId>) -> Result<()> {
         let application = messages::application_id(application)?;
         self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await?;
@@ -159,6 +165,7 @@ impl MasterService {
         request: &Received<received::RegisterApplicationInfo>,
     ) -> Result<Answer> {
         let registration = messages::application_registration(connection.number(), request)?;
+        self.shared.may_grow().inspect_err(|error| self.say_full(&request.app_id, error))?;
         let application = registration.application.clone();
         let registered =
             self.shared.decide(|state, now| state.register_application(now, registration)).await?;
@@ -177,6 +184,7 @@ impl MasterService {
     async fn revise_shuffles(&self, request: &Received<received::ReviseLostShuffles>) -> Result<Answer> {
         let application = messages::application_id(&request.app_id)?;
         let shuffles = messages::shuffle_ids(request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
+        self.shared.may_grow().inspect_err(|error| self.say_full(&request.app_id, error))?;
         let revised =
             self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await?;
         let message = revised.err().map_or_else(String::new, |refusal| refusal.to_string());
@@ -251,6 +259,14 @@ impl Service for MasterService {
         // Drivers send themselves one-way messages, some of which reach us; other frames do not belong here.
         let Header::RpcRequest { .. } = head.header else { return Ok(()) };
         let mut measured = self.shared.meters.rpc.begin();
+        let memory = self.shared.memory_for(reply.connection().number(), body.remaining()).await;
+        let memory = match memory {
+            Ok(memory) => memory,
+            Err(error) => {
+                reply.fail(error.to_string());
+                return Ok(());
+            }
+        };
         let bytes = body.whole().await?;
         measured.arrived();
         let request = match Request::decode(bytes.clone()) {
@@ -280,6 +296,7 @@ impl Service for MasterService {
             Call::Message(message) => message,
         };
         if message.kind == MessageType::WORKER_WATCH {
+            drop(memory); // it waits for long, and is small
             match message.parse() {
                 Ok(watch) => drop(tokio::spawn(watch_orders(self.shared.clone(), watch, reply))),
                 Err(error) => reply.fail(error.to_string()),
@@ -290,6 +307,7 @@ impl Service for MasterService {
             Ok(answer) => reply.answer(&answer),
             Err(error) => reply.fail(format!("{}: {error}", rpc::describe(message.kind))),
         }
+        drop(memory);
         Ok(())
     }
 

@@ -1,24 +1,72 @@
 //! The state as the HTTP API and the metrics show it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use imbl::OrdMap;
 use serde_json::{Value, json};
+use yeoul_net::http::Response;
 
 use super::state::{Application, Held, Now, Standing, State, Worker};
 use crate::api::{self, worker_name};
-use crate::ids::{ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
 
 /// The standings that Celeborn calls excluded, whatever the reason.
 const EXCLUDED: [Standing; 3] = [Standing::Unreached, Standing::WithoutStorage, Standing::ExcludedByHand];
 
-/// All registered shuffles.
-pub(super) fn shuffles(state: &State) -> Value {
-    let keys = state.applications().iter().flat_map(|(application, held)| {
-        let key = |shuffle| ShuffleKey { application: application.clone(), shuffle };
-        held.shuffles.keys().map(move |shuffle| key(*shuffle).to_string())
-    });
-    json!({ "shuffleIds": keys.collect::<Vec<_>>() })
+/// Applications that one piece of a long list has.
+const PIECE_APPLICATIONS: usize = 256;
+
+/// Shuffles that one piece of a long list has.
+const PIECE_SHUFFLES: usize = 4096;
+
+/// The applications as they were at one moment. A long list is made of it while it is read, however slowly: it shares with the
+/// state what has not changed since.
+pub(super) struct Applications(OrdMap<ApplicationId, Application>);
+
+impl Applications {
+    pub(super) fn of(state: &State) -> Self {
+        Self(state.applications().clone())
+    }
+
+    /// A list of something of each application.
+    pub(super) fn list(
+        self,
+        shown: impl Fn(&ApplicationId, &Application) -> Value + Send + 'static,
+    ) -> Response {
+        let mut last: Option<ApplicationId> = None;
+        api::list("applications", move || {
+            let behind = last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = self.0.range::<_, ApplicationId>((behind, Bound::Unbounded)).take(PIECE_APPLICATIONS);
+            let (ids, items): (Vec<_>, Vec<_>) = next.map(|(id, held)| (id.clone(), shown(id, held))).unzip();
+            last = ids.into_iter().next_back().or(last.take());
+            items
+        })
+    }
+
+    /// All registered shuffles.
+    pub(super) fn shuffles(self) -> Response {
+        let mut last: Option<(ApplicationId, ShuffleId)> = None;
+        api::list("shuffleIds", move || {
+            let from =
+                last.as_ref().map_or(Bound::Unbounded, |(application, _)| Bound::Included(application));
+            let keys =
+                self.0.range::<_, ApplicationId>((from, Bound::Unbounded)).flat_map(|(application, held)| {
+                    let behind = match &last {
+                        Some((at, shuffle)) if at == application => Bound::Excluded(*shuffle),
+                        _ => Bound::Unbounded,
+                    };
+                    let shuffles =
+                        held.shuffles.range((behind, Bound::Unbounded)).map(|(shuffle, _)| *shuffle);
+                    shuffles.map(|shuffle| ShuffleKey { application: application.clone(), shuffle })
+                });
+            let keys: Vec<ShuffleKey> = keys.take(PIECE_SHUFFLES).collect();
+            let items = keys.iter().map(|key| key.to_string().into()).collect();
+            last = keys.into_iter().next_back().map(|key| (key.application, key.shuffle)).or(last.take());
+            items
+        })
+    }
 }
 
 /// The only master, described as a group of masters.
@@ -122,25 +170,19 @@ pub(super) fn worker_events(state: &State, now: Now) -> Value {
     json!({ "workerEvents": events.collect::<Vec<_>>() })
 }
 
-/// The applications with their last heartbeats.
-pub(super) fn applications(state: &State) -> Value {
-    let applications = state.applications().iter().map(|(application, held)| {
-        json!({ "appId": application.as_str(), "lastHeartbeatTimestamp": held.heartbeat_unix_ms })
-    });
-    json!({ "applications": applications.collect::<Vec<_>>() })
+/// An application with its last heartbeat.
+pub(super) fn application(application: &ApplicationId, held: &Application) -> Value {
+    json!({ "appId": application.as_str(), "lastHeartbeatTimestamp": held.heartbeat_unix_ms })
 }
 
-/// The applications with what they tell about themselves.
-pub(super) fn application_info(state: &State) -> Value {
-    let applications = state.applications().iter().map(|(application, held)| {
-        json!({
-            "appId": application.as_str(),
-            "userIdentifier": format!("`{}`.`{}`", held.user.tenant, held.user.name),
-            "extraInfo": held.properties.iter().cloned().collect::<BTreeMap<_, _>>(),
-            "registrationTime": held.registered_unix_ms,
-        })
-    });
-    json!({ "applications": applications.collect::<Vec<_>>() })
+/// An application with what it tells about itself.
+pub(super) fn application_info(application: &ApplicationId, held: &Application) -> Value {
+    json!({
+        "appId": application.as_str(),
+        "userIdentifier": format!("`{}`.`{}`", held.user.tenant, held.user.name),
+        "extraInfo": held.properties.iter().cloned().collect::<BTreeMap<_, _>>(),
+        "registrationTime": held.registered_unix_ms,
+    })
 }
 
 /// The hosts of the drivers.
