@@ -10,6 +10,8 @@ mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
 mod exit;
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "stream"))]
+mod exposure;
 #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql", feature = "stream"))]
 mod memory;
 #[cfg(any(feature = "dfs", feature = "shuffle", feature = "stream"))]

@@ -14,8 +14,12 @@ use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
 use crate::daemon::{announce, run as run_daemon};
 use crate::exit::Stop;
+use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
 use crate::port::port;
+
+/// Memory of a master that is not told how much it may use.
+const MASTER_MEMORY_DEFAULT: ByteSize = ByteSize::from_gib(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,6 +85,11 @@ struct MasterArgs {
     /// Directory of the journal, from which a killed master restarts [default: none: its state is in memory only]
     #[arg(long, value_name = "DIR", env = "YEOUL_SHUFFLE_DIR")]
     dir: Option<PathBuf>,
+
+    /// The most memory that the whole process may use, at least 48MiB; a state that leaves none takes no new shuffles [default:
+    /// 1GiB]
+    #[arg(long, value_name = "SIZE", env = "YEOUL_SHUFFLE_MEMORY")]
+    memory: Option<ByteSize>,
 
     /// Decide nothing and pass everything on to this master: a further endpoint for clients
     #[arg(long, value_name = "HOST:PORT", env = "YEOUL_SHUFFLE_LEADER")]
@@ -179,7 +188,7 @@ async fn serve(args: ShuffleArgs) -> Result<()> {
 async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut options = master::Options::default();
     args.conf.read(|entries| apply::to_master(entries, &variable, &mut options))?;
-    let MasterArgs { host, port, http_port, http_host, http_names, dir, leader, conf: _ } = args;
+    let MasterArgs { host, port, http_port, http_host, http_names, dir, memory, leader, conf: _ } = args;
     options.host = host.unwrap_or(options.host);
     options.port = port.unwrap_or(options.port);
     if leader.is_some() && (dir.is_some() || http_port.is_some() || http_host.is_some()) {
@@ -191,6 +200,11 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     options.http_host = http_host.or(options.http_host);
     options.http_names = http_names;
     options.dir = dir.or(options.dir);
+    let memory = memory.unwrap_or(MASTER_MEMORY_DEFAULT);
+    options.memory_bytes = Some(memory.as_u64());
+    if let Some(notice) = beyond_machine(memory) {
+        tracing::warn!("{notice}");
+    }
     options.leader = leader.as_deref().map(settings::master_endpoint).transpose()?.or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
         tracing::warn!(
@@ -200,6 +214,10 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
     let handle = master::Server::start(options).await?;
     announce(&handle.address().to_string());
+    let own_address = "give --host an address of the cluster's own network";
+    warn_of_exposure(Some(handle.address()), "read and delete the shuffles of all applications", own_address);
+    let may = "stop workers and delete applications";
+    warn_of_exposure(handle.http_address(), may, "give --http-host 127.0.0.1 or another address");
     if let Some(http) = handle.http_address() {
         show_pages(&http.to_string());
     }
@@ -244,6 +262,14 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
+    let bound = handle.node().options.bind.map(|address| (address, handle.id().rpc_port).into());
+    let own_address = "give --bind an address of the cluster's own network";
+    warn_of_exposure(bound, "read, write and delete the shuffles of all applications", own_address);
+    warn_of_exposure(
+        handle.http_address(),
+        "stop the worker",
+        "give --http-host 127.0.0.1 or another address",
+    );
     if !keeps_its_name {
         tracing::warn!(
             "with free ports a restarted worker is another one, and this one's data is lost to readers: \

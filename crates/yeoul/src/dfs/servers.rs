@@ -12,6 +12,7 @@ use yeoul_dfs::{datanode, local, namenode};
 use super::conf::Conf;
 use crate::daemon::{announce, run as run_daemon};
 use crate::exit::Stop;
+use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
 use crate::port::port;
 
@@ -270,6 +271,10 @@ pub async fn serve_namenode(args: NamenodeArgs, conf: Conf) -> Result<()> {
     let mut stop = Stop::listen()?;
     let mut handle = namenode::Server::start(options).await?;
     announce(&handle.address().to_string());
+    let may = "read, write and delete all files under any user's name";
+    warn_of_exposure(Some(handle.address()), may, "give --host an address of the cluster's own network");
+    let may = "see the DataNodes and how full they are";
+    warn_of_exposure(handle.http_address(), may, "give --http-host 127.0.0.1 or another address");
     tokio::select! {
         error = handle.ended() => return Err(error),
         _ = stop.asked() => {}
@@ -288,6 +293,14 @@ pub async fn serve_datanode(args: DatanodeArgs, conf: Conf) -> Result<()> {
         _ = stop.asked() => return Ok(()),
     };
     announce(&handle.address().to_string());
+    let may = "read all blocks and write further ones";
+    warn_of_exposure(
+        Some(handle.address()),
+        may,
+        "a DataNode listens so unless its own address is a loopback one",
+    );
+    let may = "see how full its directories are";
+    warn_of_exposure(handle.http_address(), may, "give --http-host 127.0.0.1 or another address");
     stop.asked().await;
     handle.stop().await;
     Ok(())

@@ -19,6 +19,7 @@ use yeoul_stream::state::MemoryShare;
 use super::job::queries;
 use super::reporter::{ProgressFormat, Reporter};
 use crate::exit::{Asked, Stop, failed};
+use crate::exposure::exposure;
 use crate::memory::beyond_machine;
 use crate::port::port;
 
@@ -118,6 +119,10 @@ async fn pages(args: &RunArgs, figures: Arc<QueryFigures>, reporter: &Reporter) 
     let names = [args.http_names.clone(), vec![host.to_owned()]].concat();
     let options = PageOptions { names, ..PageOptions::default() };
     let serving = serve_pages_with(listener, options, Arc::new(StreamPages::new(figures)));
+    let hint = "give --http-host 127.0.0.1 or another address";
+    if let Some(text) = exposure(Some(serving.address()), "see the queries and their progress", hint) {
+        let _ = writeln!(std::io::stderr(), "warning: {text}");
+    }
     reporter.tell_address(&serving.address().to_string());
     Ok(Some(serving))
 }
