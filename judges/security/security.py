@@ -86,7 +86,10 @@ PAGES = Kind(
     b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
     honest=ATTACKER,
 )
+# A chunk of a stream that there is not: what is no request ends a connection there.
+CHUNK = struct.pack(">ibi", 20, 0, 0) + struct.pack(">qiii", 7, 0, 0, 0x7FFFFFFF)
 CELEBORN = Kind(celeborn(), celeborn()[:15], struct.pack(">ibi", 12, 3, 0x7FFFFFFF) + struct.pack(">qi", 7, 0x7FFFFFFF))
+FETCH = Kind(CHUNK, CHUNK[:15], CELEBORN.huge)
 HADOOP = Kind(hadoop(), hadoop()[:20], b"hrpc\x09\x00\x00" + struct.pack(">I", 0x7FFFFFFF))
 BLOCKS = Kind(b"\x00\x1c\x63", b"\x00\x1c\x50\x7f\x01", b"\x00\x1c\x50\xff\xff\xff\xff\x07")
 
@@ -168,6 +171,8 @@ def names(port: int, kind: Kind, role: str):
             sent = http(f"/{name}?{name}={name}")
         elif kind is CELEBORN:
             sent = celeborn(name.encode())
+        elif kind is FETCH:
+            sent = struct.pack(">ibi", 20, 0, 0) + struct.pack(">qiii", number, 0, 0, 0x7FFFFFFF)
         else:
             sent = b"\x00\x1c" + bytes([number % 256])
         with contextlib.suppress(OSError), connect(port, ATTACKER) as peer:
@@ -181,8 +186,7 @@ def unread(port: int, kind: Kind, role: str, count: int):
         path = {"master": "/api/v1/applications/info", "worker": "/api/v1/conf"}.get(role, "/metrics/prometheus")
         sent = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 20
     else:
-        sent = kind.request if kind is BLOCKS else kind.request * 1
-        sent += celeborn(b"x" * 3000) * 500 if kind is CELEBORN else b""
+        sent = {CELEBORN: celeborn(b"x" * 3000) * 500, FETCH: CHUNK * 20000}.get(kind, kind.request)
     occupy(port, count, sent)
 
 
@@ -233,7 +237,7 @@ class Cluster(harness.Servers):
         dirs = {name: self.folder / name for name in ("master", "worker", "namenode", "datanode")}
         kinds = {"--port": CELEBORN, "--http-port": PAGES}
         master = start("master", "shuffle", {"--dir": dirs["master"]}, kinds)
-        kinds = {f"--{name}-port": CELEBORN for name in ("rpc", "push", "fetch", "replicate")} | {"--http-port": PAGES}
+        kinds = {f"--{name}-port": CELEBORN for name in ("rpc", "push", "replicate")} | {"--fetch-port": FETCH, "--http-port": PAGES}
         options = {"--dir": dirs["worker"], "--master": f"127.0.0.1:{master['--port']}", "--host": "127.0.0.1"}
         start("worker", "shuffle", options, kinds)
         namenode = start("namenode", "dfs", {"--dir": dirs["namenode"]}, {"--port": HADOOP, "--http-port": PAGES})

@@ -130,7 +130,7 @@ async fn accept<H: Handler>(socket: TcpListener, mut gate: Gate, handler: Arc<H>
             }
         };
         let id = ConnectionId::next();
-        let standing = place.standing();
+        let (standing, is_crowded) = (place.standing(), place.is_taken_over);
         let open = Open { handler: Arc::clone(&handler), id, place: Some(place) };
         tasks.spawn(async move {
             let place = open.place.as_ref().expect("it is given back when the connection has ended");
@@ -143,6 +143,10 @@ async fn accept<H: Handler>(socket: TcpListener, mut gate: Gate, handler: Arc<H>
                 debug!(address, %peer, %error, "connection ended");
             }
         });
+        if is_crowded {
+            // Its request may have come with it: it is looked at before the next newcomer wants a place.
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -108,6 +108,8 @@ pub(crate) struct Place {
     table: Arc<Table>,
     entry: Entry,
     displaced: Arc<Notify>,
+    /// It was another connection's.
+    pub is_taken_over: bool,
 }
 
 impl Place {
@@ -248,6 +250,7 @@ impl Gate {
                 });
             }
         };
+        let is_taken_over = gone.is_some();
         match gone {
             Some(gone) => {
                 gone.displaced.notify_one();
@@ -259,7 +262,7 @@ impl Gate {
         let displaced = Arc::new(Notify::new());
         inside.insert(entry, Inside { displaced: Arc::clone(&displaced), memory });
         drop(guard);
-        Ok(Place { table: Arc::clone(&self.table), entry, displaced })
+        Ok(Place { table: Arc::clone(&self.table), entry, displaced, is_taken_over })
     }
 
     /// Says once in a while how many connections were closed for want of room, and which limit the last one met.

@@ -1,11 +1,14 @@
 //! The body of an answer on its way out.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pages::Response;
 use crate::gate::{Held, Standing};
@@ -16,18 +19,27 @@ pub(super) struct Answer {
     response: Response,
     is_begun: bool,
     standing: Standing,
+    turn: Arc<Semaphore>,
+    /// The turn that is waited for.
+    waiting: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>>,
 }
 
 impl Answer {
-    /// The body of `response`, whose memory is charged as `memory` until it has left.
-    pub fn new(mut response: Response, memory: Option<Held>, standing: Standing) -> Self {
+    /// The body of `response`, whose memory is charged as `memory` until it has left. Each further piece of it is made when
+    /// `turn` has a permit.
+    pub fn new(
+        mut response: Response,
+        memory: Option<Held>,
+        standing: Standing,
+        turn: Arc<Semaphore>,
+    ) -> Self {
         if response.body.is_empty() && response.rest.is_nothing() {
             standing.wait();
         }
         if let Some(memory) = memory {
             response.body = Bytes::from_owner(Charged { bytes: response.body, _memory: memory });
         }
-        Self { response, is_begun: false, standing }
+        Self { response, is_begun: false, standing, turn, waiting: None }
     }
 }
 
@@ -37,16 +49,21 @@ impl Body for Answer {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let is_first = !std::mem::replace(&mut self.is_begun, true);
-        let piece = match std::mem::take(&mut self.response.body) {
-            body if is_first && !body.is_empty() => Some(body),
-            _ => self.response.rest.next(),
-        };
         // From here on it is the peer that has to read.
         self.standing.wait();
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        if !std::mem::replace(&mut self.is_begun, true) && !self.response.body.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.response.body)))));
+        }
+        if self.response.rest.is_nothing() {
+            return Poll::Ready(None);
+        }
+        let turn = Arc::clone(&self.turn);
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(async { turn.acquire_owned().await.ok() }));
+        let _turn = ready!(waiting.as_mut().poll(context));
+        self.waiting = None;
+        Poll::Ready(self.response.rest.next().map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

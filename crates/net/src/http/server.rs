@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::admission::{self, Head};
@@ -29,7 +30,7 @@ const BODY_MAX: usize = 1 << 20;
 /// Bytes of a request's head, and of what is buffered of a connection.
 const BUFFER_MAX: usize = 64 << 10;
 /// Connections at a time. One more takes the place of one that waits for its peer.
-const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 512;
 /// Bytes that a connection is charged: its task and hyper's first buffers.
 const CONNECTION_BYTES: u64 = 24 << 10;
 /// Bytes of a request's body for which there is always room.
@@ -73,7 +74,7 @@ struct Lifetime {
     last_answer: Duration,
 }
 
-/// Has pages answer the requests of all connections, 256 at a time, until the result is stopped or dropped.
+/// Has pages answer the requests of all connections, 512 at a time, until the result is stopped or dropped.
 pub fn serve_pages(listener: Listener, pages: Arc<impl Pages>) -> Serving {
     serve_pages_with(listener, PageOptions::default(), pages)
 }
@@ -87,7 +88,7 @@ pub fn serve_pages_with(listener: Listener, options: PageOptions, pages: Arc<imp
     let charged = account.clone();
     let connections = Account::new(move |bytes| charged.charge(bytes).or_else(|| Some(Box::new(()))));
     let gate = Gate::new(CONNECTIONS_MAX).with_account(connections, CONNECTION_BYTES);
-    serve_connections(listener, gate, Arc::new(Http { site: Arc::new(Site { pages, names, account }) }))
+    serve_connections(listener, gate, Arc::new(Http { site: Arc::new(Site::new(pages, names, account)) }))
 }
 
 struct Http<P> {
@@ -99,6 +100,14 @@ struct Site<P> {
     pages: Arc<P>,
     names: HostNames,
     account: Account,
+    /// The turn to make a piece of a long answer: one at a time, so that a probe never waits for more than one of them.
+    turn: Arc<Semaphore>,
+}
+
+impl<P> Site<P> {
+    fn new(pages: Arc<P>, names: HostNames, account: Account) -> Self {
+        Self { pages, names, account, turn: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 /// What is known of one connection.
@@ -168,7 +177,9 @@ async fn respond(
         .header(header::CONTENT_TYPE, response.content_type);
     let headers = built.headers_mut().expect("status and media type are ours");
     headers.extend(HEADERS);
-    Ok(built.body(Answer::new(response, memory, visit.standing)).expect("status and media type are ours"))
+    Ok(built
+        .body(Answer::new(response, memory, visit.standing, Arc::clone(&site.turn)))
+        .expect("status and media type are ours"))
 }
 
 /// The answer of a page, once the request's body has arrived.
@@ -268,7 +279,7 @@ mod tests {
     fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
         let (peer, here) = duplex(1000);
         let names = HostNames::of("here", "", "");
-        let site = Arc::new(Site { pages: Arc::new(Large), names, account: Account::default() });
+        let site = Arc::new(Site::new(Arc::new(Large), names, Account::default()));
         let visit = Visit { standing: Standing::default(), is_local: true };
         (peer, tokio::spawn(serve(here, site, visit, Lifetime { requests, last_answer })))
     }
