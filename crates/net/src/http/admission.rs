@@ -123,7 +123,7 @@ mod tests {
             Head { host: Some("master:9098"), is_local: false, ..get },
             Head { host: Some("master.corp.example"), is_local: false, ..get },
             Head { host: None, ..get },
-            // curl --json, Celeborn's command line tool, Python's requests.
+            // curl --json, generated clients of REST, Python's requests.
             Head { method: "POST", content_type: json, ..get },
             Head { method: "POST", content_type: Some("Application/JSON; charset=UTF-8"), ..get },
             // A page of ours, also behind a proxy that ends TLS.
