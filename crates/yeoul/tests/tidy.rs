@@ -74,7 +74,7 @@ const DECISIONS: [&str; 55] = [
 const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
 
 /// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
-const SHARED: [&str; 6] = ["base", "disk", "journal", "memory", "net", "stores"];
+const SHARED: [&str; 7] = ["base", "console", "disk", "journal", "memory", "net", "stores"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
 const ONCE: [(&str, &[&str]); 7] = [
@@ -107,9 +107,10 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 14] = [
+const DEPENDENCIES: [(&str, &[&str]); 15] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "erasure", "journal", "memory", "net", "settings"]),
+    ("console", &["base"]),
+    ("dfs", &["base", "console", "disk", "erasure", "journal", "memory", "net", "settings"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),
@@ -117,7 +118,7 @@ const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("net", &["base", "simulation"]),
     ("settings", &["base"]),
     ("simulation", &["base"]),
-    ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
+    ("shuffle", &["base", "console", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "disk", "memory", "stores"]),
     ("stores", &["base"]),
     ("stream", &["base", "disk", "memory", "net", "simulation", "stores"]),
