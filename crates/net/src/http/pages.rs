@@ -18,6 +18,8 @@ pub struct Request {
     pub path: String,
     /// Its query, or empty.
     pub query: String,
+    /// True if the client names HTML among what it takes, as a browser does that shows the answer.
+    pub accepts_html: bool,
     /// Its body.
     pub body: Bytes,
 }
@@ -81,6 +83,16 @@ impl Response {
         }
     }
 
+    /// An HTML document.
+    pub fn html(status: u16, document: impl Into<String>) -> Self {
+        Self { content_type: "text/html; charset=utf-8", ..Self::text(status, document) }
+    }
+
+    /// A stylesheet.
+    pub fn css(sheet: &'static str) -> Self {
+        Self { content_type: "text/css; charset=utf-8", ..Self::text(200, sheet) }
+    }
+
     /// Text.
     pub fn text(status: u16, text: impl Into<String>) -> Self {
         let (content_type, rest) = ("text/plain; charset=utf-8", Rest::default());
@@ -116,6 +128,12 @@ pub trait Routes: Send + Sync + 'static {
     /// Answers a GET.
     fn get(&self, path: &str, query: &str) -> Option<Response>;
 
+    /// Answers a GET of a client that takes HTML with the page for people at a path, `/` being the first one. `None` means
+    /// that it gets what every other client gets.
+    fn page(&self, _path: &str, _query: &str) -> Option<Response> {
+        None
+    }
+
     /// Answers a POST, which changes something.
     fn post(
         &self,
@@ -127,11 +145,21 @@ pub trait Routes: Send + Sync + 'static {
 impl<R: Routes> Pages for R {
     async fn answer(&self, request: Request) -> Response {
         let path = request.path.trim_end_matches('/');
+        // HEAD is GET without the body, which the server leaves out.
+        let page = match request.method.as_str() {
+            "GET" | "HEAD" if request.accepts_html => {
+                self.page(if path.is_empty() { "/" } else { path }, &request.query)
+            }
+            _ => None,
+        };
+        if let Some(page) = page {
+            return page;
+        }
         let answered = match request.method.as_str() {
-            "GET" if path.is_empty() => Some(Response::text(200, R::LIST)),
-            "GET" => self.get(path, &request.query),
+            "GET" | "HEAD" if path.is_empty() => Some(Response::text(200, R::LIST)),
+            "GET" | "HEAD" => self.get(path, &request.query),
             "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
-            _ => return Response::text(405, "only GET and POST are served\n"),
+            _ => return Response::text(405, "only GET, HEAD and POST are served\n"),
         };
         answered.unwrap_or_else(|| Response::text(404, format!("no such page; there are:\n{}", R::LIST)))
     }
@@ -202,6 +230,10 @@ mod tests {
             (path == "/lamp").then(|| Response::text(200, query))
         }
 
+        fn page(&self, path: &str, query: &str) -> Option<Response> {
+            (path == "/").then(|| Response::html(200, format!("<p>{query}")))
+        }
+
         async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
             let lit =
                 if body == b"on" { Ok(Response::text(200, "lit")) } else { Err(Response::text(400, "?")) };
@@ -215,20 +247,46 @@ mod tests {
         for (method, path, body, status, text) in [
             ("GET", "/", "", 200, Lamp::LIST),
             ("GET", "/lamp/", "", 200, "q=1"),
+            ("HEAD", "/", "", 200, Lamp::LIST),
+            ("HEAD", "/lamp", "", 200, "q=1"),
             ("POST", "/lamp", "on", 200, "lit"),
             ("POST", "/lamp", "off", 400, "?"),
             ("GET", "/other", "", 404, &none),
             ("POST", "/", "on", 404, &none),
-            ("DELETE", "/lamp", "", 405, "only GET and POST are served\n"),
+            ("DELETE", "/lamp", "", 405, "only GET, HEAD and POST are served\n"),
         ] {
             let request = Request {
                 method: method.into(),
                 path: path.into(),
                 query: "q=1".into(),
+                accepts_html: false,
                 body: Bytes::copy_from_slice(body.as_bytes()),
             };
             let expected = Response::text(status, text);
             assert_eq!(Lamp.answer(request).await, expected, "{method} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_browser_gets_the_page_where_there_is_one() {
+        for (method, path, content_type, text) in [
+            ("GET", "/", "text/html; charset=utf-8", "<p>q=1"),
+            ("HEAD", "/", "text/html; charset=utf-8", "<p>q=1"),
+            ("GET", "/lamp", "text/plain; charset=utf-8", "q=1"),
+        ] {
+            let request = Request {
+                method: method.into(),
+                path: path.into(),
+                query: "q=1".into(),
+                accepts_html: true,
+                body: Bytes::new(),
+            };
+            let answer = Lamp.answer(request).await;
+            assert_eq!(
+                (answer.content_type, &*answer.body),
+                (content_type, text.as_bytes()),
+                "{method} {path}"
+            );
         }
     }
 }

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::accept;
 use super::admission::{self, Head};
 use super::body::Answer;
 use super::host_names::HostNames;
@@ -198,6 +199,7 @@ async fn answer(site: &Site<impl Pages>, visit: &Visit, head: Parts, body: Incom
                 method: head.method.as_str().to_owned(),
                 path: head.uri.path().to_owned(),
                 query: head.uri.query().unwrap_or_default().to_owned(),
+                accepts_html: accept::takes_html(&head.headers),
                 body: body.to_bytes(),
             };
             site.pages.answer(request).await
@@ -477,5 +479,17 @@ mod tests {
         assert_eq!(Arc::strong_count(&pages), 1);
         // Its answer may have left, and nothing comes after it.
         let _ = timeout(WITHIN, peer.read_to_end(&mut Vec::new())).await.expect("the connection is closed");
+    }
+
+    #[tokio::test]
+    async fn a_head_has_the_length_of_the_answer_and_no_body() {
+        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), Arc::new(Large));
+        let mut peer = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        peer.write_all(b"HEAD / HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        timeout(WITHIN, peer.read_to_string(&mut answer)).await.expect("it is answered").unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.to_lowercase().contains(&format!("content-length: {BODY}")), "{head}");
+        assert_eq!(body, "");
     }
 }
