@@ -84,7 +84,8 @@ impl Cell {
             85..=94 => Tone::Warning,
             _ => Tone::Bad,
         };
-        let width = format!("{share}%");
+        // A little is seen, too.
+        let width = format!("{}%", share.max(u64::from(used > 0)));
         let label = format!("{share} % used");
         Self::of(html! {
             span.space {
