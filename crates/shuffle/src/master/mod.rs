@@ -15,6 +15,7 @@
 //! | [`server`] | driver | listeners, timers, watches |
 
 mod authentication;
+mod console;
 pub(crate) mod memory;
 pub(crate) mod messages;
 mod options;

@@ -9,7 +9,7 @@ use yeoul_net::http::{Response, Routes};
 
 use super::server::Shared;
 use super::state::NAMED_MAX;
-use super::{messages, view};
+use super::{console, messages, view};
 use crate::Error;
 use crate::api::{self, handled, handled_with, parse};
 use crate::host_pages;
@@ -193,6 +193,13 @@ GET  /metrics/prometheus                        numbers for Prometheus, under Ce
 GET  /healthz                                   200, or 503 with what is wrong with the journal
 ";
 
+    fn page(&self, path: &str, query: &str) -> Option<Response> {
+        let shared = &self.shared;
+        let (now, address, fault) = (shared.now(), shared.address(), shared.journal_fault());
+        let made = || shared.read(|state| console::page(state, now, &address, fault.as_deref(), query));
+        (path == "/").then(|| Response::html(200, made().render()))
+    }
+
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
         let shared = &self.shared;
         let now = shared.now();
@@ -209,6 +216,7 @@ GET  /healthz                                   200, or 503 with what is wrong w
             "/api/v1/applications" => return Some(applications().list(view::application)),
             "/api/v1/applications/info" => return Some(applications().list(view::application_info)),
             "/api/v1/applications/hostnames" => shared.read(view::hostnames),
+            yeoul_console::STYLE_PATH => return Some(Response::css(yeoul_console::STYLE)),
             "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
             "/healthz" => {
                 return Some(match shared.journal_fault() {

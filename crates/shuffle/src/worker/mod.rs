@@ -10,6 +10,7 @@
 
 mod admission;
 pub(crate) mod answer;
+mod console;
 pub(crate) mod control;
 pub(crate) mod fetch;
 mod forward;

@@ -9,7 +9,7 @@ use yeoul_net::http::{Response, Routes};
 
 use super::node::Node;
 use super::orders::Orders;
-use super::view;
+use super::{console, view};
 use crate::api::{self, handled, handled_with, parse};
 use crate::host_pages;
 use crate::ids::ShuffleKey;
@@ -93,6 +93,10 @@ GET  /metrics/prometheus                numbers for Prometheus, under Celeborn's
 GET  /healthz                           200 while it takes shuffles, or 503 with the reason why it does not
 ";
 
+    fn page(&self, path: &str, query: &str) -> Option<Response> {
+        (path == "/").then(|| Response::html(200, console::page(&self.node, query).render()))
+    }
+
     fn get(&self, path: &str, query: &str) -> Option<Response> {
         let node = &self.node;
         Some(api::ok(&match path {
@@ -104,6 +108,7 @@ GET  /healthz                           200 while it takes shuffles, or 503 with
             "/api/v1/applications" => view::applications(node),
             "/api/v1/shuffles" => view::shuffles(node),
             "/api/v1/shuffles/partitions" => return Some(self.partitions(query)),
+            yeoul_console::STYLE_PATH => return Some(Response::css(yeoul_console::STYLE)),
             "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
             "/healthz" => {
                 return Some(match view::ailment(node) {
