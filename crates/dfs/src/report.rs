@@ -39,6 +39,9 @@ pub struct Node {
     pub host: String,
     /// Its identity.
     pub uuid: String,
+    /// The port of its pages; 0 if it serves none.
+    #[serde(skip)]
+    pub info_port: u16,
     /// Rack.
     pub rack: String,
     /// False after it has been silent.
@@ -63,6 +66,7 @@ impl Node {
             address: format!("{}:{}", info.id.ip, info.id.transfer_port),
             host: info.id.host,
             uuid: info.id.uuid,
+            info_port: u16::try_from(info.id.info_port).unwrap_or_default(),
             rack: info.rack.unwrap_or_default(),
             live,
             capacity: info.capacity.unwrap_or_default(),
@@ -162,6 +166,7 @@ mod tests {
             address: format!("10.0.0.1:{port}"),
             host: "h".to_owned(),
             uuid: "u".to_owned(),
+            info_port: 0,
             rack: "/default-rack".to_owned(),
             live,
             capacity: 3 << 30,

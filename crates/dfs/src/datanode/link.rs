@@ -36,6 +36,8 @@ pub struct Own {
     pub transfer_port: u16,
     /// The port for calls.
     pub ipc_port: u16,
+    /// The port for pages; 0 if none are served.
+    pub info_port: u16,
     /// Where it stands.
     pub rack: String,
     /// The user whose process it is.
@@ -130,7 +132,7 @@ impl Link {
             ip: own.ip.clone(),
             transfer_port: own.transfer_port.into(),
             ipc_port: own.ipc_port.into(),
-            info_port: 0,
+            info_port: own.info_port.into(),
             rack: own.rack.clone(),
             pool: store.pool(),
             storages: store.storages(),

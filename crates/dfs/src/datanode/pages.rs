@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use yeoul_console::{Cell, Href, Page, STYLE, STYLE_PATH, Table, Tone};
 use yeoul_net::http::{Response, Routes};
 use yeoul_net::metrics::Exposition;
 
@@ -83,6 +84,42 @@ fn text(status: &Status) -> String {
     )
 }
 
+/// The status as a page.
+fn page(status: &Status, path: &'static str, query: &str) -> Page {
+    let page = Page::new(format!("DataNode {}", status.address), "Yeoul dfs")
+        .refreshing(path, query)
+        .link("Status (JSON)", Href::local("/api/v1/status", &[]))
+        .link("Metrics", Href::local("/metrics/prometheus", &[]))
+        .link("Health", Href::local("/healthz", &[]));
+    let mut table = Table::new("Storages", &["Storage", "State", "Blocks", "Blocks' bytes", "Free", "Size"])
+        .or_say("It has no storage.");
+    let rows = status.storages.iter().map(|storage| {
+        let (tone, state) = if storage.failed { (Tone::Bad, "failed") } else { (Tone::Good, "works") };
+        vec![
+            Cell::text(&storage.uuid),
+            Cell::state(tone, state),
+            Cell::number(storage.blocks as u64),
+            Cell::bytes(storage.used),
+            Cell::bytes(storage.remaining),
+            Cell::bytes(storage.capacity),
+        ]
+    });
+    table.fill(status.storages.len(), rows);
+    let damaged = match status.damaged {
+        0 => Cell::number(0),
+        damaged => Cell::state(Tone::Bad, damaged.to_string()),
+    };
+    let blocks = status.storages.iter().map(|storage| storage.blocks as u64).sum();
+    let figures = [
+        ("Blocks", Cell::number(blocks)),
+        ("Transfers", Cell::number(status.transfers as u64)),
+        ("Damaged blocks", damaged),
+        ("Block pool", Cell::text(&status.pool)),
+        ("Version", Cell::text(env!("CARGO_PKG_VERSION"))),
+    ];
+    page.figures(figures).table(table)
+}
+
 /// Name and meaning of a number of each storage.
 type Gauge = (&'static str, &'static str, fn(&Storage) -> u64);
 
@@ -117,6 +154,11 @@ GET  /metrics/prometheus  numbers for Prometheus
 GET  /healthz             200, or 503 if every storage has failed
 ";
 
+    fn page(&self, path: &str, query: &str) -> Option<Response> {
+        let path = ["/", "/status"].into_iter().find(|known| *known == path)?;
+        Some(Response::html(200, page(&self.status(), path, query).render()))
+    }
+
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
         let status = self.status();
         Some(match path {
@@ -125,6 +167,7 @@ GET  /healthz             200, or 503 if every storage has failed
                 Ok(value) => Response::json(200, &value),
                 Err(error) => Response::text(500, format!("{error}\n")),
             },
+            STYLE_PATH => Response::css(STYLE),
             "/metrics/prometheus" => Response::text(200, metrics(&status)),
             "/healthz" if status.storages.iter().all(|storage| storage.failed) => {
                 Response::text(503, "every storage has failed\n")

@@ -64,11 +64,12 @@ impl Server {
         let bind: IpAddr = if ip.is_loopback() { ip } else { [0; 4].into() };
         let data = listen(bind, options.port, "blocks").await?;
         let ipc = listen(bind, options.ipc_port, "calls").await?;
-        let own = Own {
+        let mut own = Own {
             host,
             ip: ip.to_string(),
             transfer_port: data.port(),
             ipc_port: ipc.port(),
+            info_port: 0,
             rack: options.rack.clone(),
             user: process_user().await,
         };
@@ -79,6 +80,13 @@ impl Server {
             options.transfers_max,
             memory.clone(),
         ));
+        let address = format!("{}:{}", own.host, data.port());
+        let pages = DatanodePages::new(Arc::clone(&transfers), address);
+        let http_host = options.http_host.clone().unwrap_or_else(|| bind.to_string());
+        let names = [options.http_names.clone(), vec![own.host.clone()]].concat();
+        let http = http::serve(&http_host, options.http_port, names, &memory, pages).await?;
+        // The NameNode's page links to it.
+        own.info_port = http.as_ref().map_or(0, |http| http.address().port());
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
         let repairer =
             Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second, memory.clone()));
@@ -103,11 +111,6 @@ impl Server {
                 tasks.keep("scanner", Scanner { transfers, volume, bytes_per_second, period }.run());
             }
         }
-        let address = format!("{}:{}", own.host, data.port());
-        let pages = DatanodePages::new(Arc::clone(&transfers), address);
-        let bind = options.http_host.clone().unwrap_or_else(|| bind.to_string());
-        let names = [options.http_names.clone(), vec![own.host.clone()]].concat();
-        let http = http::serve(&bind, options.http_port, names, &memory, pages).await?;
         let gate = memory.gate(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let gate = memory.gate(IDLE_CONNECTIONS_MAX);

@@ -7,6 +7,7 @@
 
 pub mod blocks;
 mod clock;
+mod console;
 mod context;
 pub mod datanodes;
 #[cfg(test)]

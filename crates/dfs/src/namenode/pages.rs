@@ -5,7 +5,9 @@ use std::sync::Arc;
 use yeoul_net::http::{Response, Routes};
 use yeoul_net::metrics::Exposition;
 
+use super::console;
 use super::service::Service;
+use super::state::State;
 use crate::report::ClusterReport;
 use crate::wire::Refusal;
 use crate::wire::proto::namenode::{
@@ -36,6 +38,28 @@ impl NamenodePages {
         let safe_mode: BoolResponse = self.service.ask("setSafeMode", &question)?;
         let nodes = |kind| self.service.ask("getDatanodeReport", &DatanodeReportRequest { kind });
         Ok(ClusterReport::new(&stats, safe_mode.result, nodes(LIVE)?, nodes(DEAD)?))
+    }
+
+    /// The page of the cluster, which is both `/` and `/status` for people.
+    fn overview(&self, path: &'static str, query: &str) -> Result<String, Refusal> {
+        let root = PathRequest { src: "/".to_owned() };
+        let summary: ContentSummaryResponse = self.service.ask("getContentSummary", &root)?;
+        let overview = console::Overview {
+            address: &self.address,
+            now_ms: self.service.wall_ms(),
+            report: &self.report()?,
+            summary: &summary.summary,
+            upkeep: &self.service.read(State::upkeep),
+        };
+        Ok(overview.page(path, query).render())
+    }
+
+    /// The page of a directory.
+    fn files(&self, query: &str) -> Response {
+        let request = console::listing_request(query);
+        let listed = self.service.ask_as(&console::visitor(), "getListing", &request);
+        let (status, page) = console::files_page(&request, listed);
+        Response::html(status, page.render())
     }
 
     fn metrics(&self) -> Result<String, Refusal> {
@@ -79,7 +103,15 @@ GET  /metrics/prometheus  numbers for Prometheus
 GET  /healthz             200: it answers
 ";
 
-    fn get(&self, path: &str, _query: &str) -> Option<Response> {
+    fn page(&self, path: &str, query: &str) -> Option<Response> {
+        let path = ["/", "/status"].into_iter().find(|known| *known == path)?;
+        Some(match self.overview(path, query) {
+            Ok(document) => Response::html(200, document),
+            Err(refusal) => Response::text(503, format!("{refusal}\n")),
+        })
+    }
+
+    fn get(&self, path: &str, query: &str) -> Option<Response> {
         let answer = match path {
             "/status" => self.report().map(|report| Response::text(200, report.text(&self.address))),
             "/api/v1/status" => self.report().map(|report| match serde_json::to_value(&report) {
@@ -87,6 +119,8 @@ GET  /healthz             200: it answers
                 Err(error) => Response::text(500, format!("{error}\n")),
             }),
             "/metrics/prometheus" => self.metrics().map(|text| Response::text(200, text)),
+            console::FILES_PATH => Ok(self.files(query)),
+            yeoul_console::STYLE_PATH => Ok(Response::css(yeoul_console::STYLE)),
             "/healthz" => Ok(Response::text(200, "ok\n")),
             _ => return None,
         };

@@ -97,15 +97,37 @@ impl Service {
     /// # Errors
     /// What a client would get to know.
     pub fn ask<R: Message + Default>(&self, method: &str, argument: &impl Message) -> Result<R, Refusal> {
+        self.ask_as(&User { name: String::new(), groups: Vec::new(), is_superuser: true }, method, argument)
+    }
+
+    /// As [`ask`](Self::ask), as a user with their permissions.
+    ///
+    /// # Errors
+    /// What a client of this user would get to know.
+    pub fn ask_as<R: Message + Default>(
+        &self,
+        user: &User,
+        method: &str,
+        argument: &impl Message,
+    ) -> Result<R, Refusal> {
         let now = self.clock.now();
-        let user = User { name: String::new(), groups: Vec::new(), is_superuser: true };
         let mut decisions = self.decisions.lock();
         let Decisions { state, random, .. } = &mut *decisions;
-        let mut context = Context { now, user: &user, caller: None, ip: None, random };
+        let mut context = Context { now, user, caller: None, ip: None, random };
         let before = state.sequence();
         let answer = state.call(&mut context, method, argument.encode_to_vec().into())?;
         assert_eq!(state.sequence(), before, "{method} changes nothing");
         R::decode(&*answer).map_err(|error| Refusal::new(Exception::Io, error.to_string()))
+    }
+
+    /// Has somebody look at the state.
+    pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.decisions.lock().state)
+    }
+
+    /// Milliseconds since 1970.
+    pub fn wall_ms(&self) -> u64 {
+        self.clock.now().wall_ms
     }
 
     fn decide(&self, call: Incoming, is_ours: bool) -> Answer {

@@ -70,6 +70,11 @@ impl Orders {
         self.by_number.get_mut(self.by_block.get(&block)?)
     }
 
+    /// All of them, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Order> {
+        self.by_number.values()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.by_number.len()

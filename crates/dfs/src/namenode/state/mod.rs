@@ -53,6 +53,45 @@ const REPLICA_BYTES: u64 = 8;
 /// Bytes of an answer that is kept for a client that asks again.
 const ANSWER_BYTES: u64 = 112;
 
+/// Repairs under way that [`State::upkeep`] tells of.
+const REPAIRS_SHOWN_MAX: usize = 200;
+
+/// What is being mended, and what is known of the blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Blocks and block groups.
+    pub blocks: usize,
+    /// Replicas and units that DataNodes have reported.
+    pub replicas: u64,
+    /// Blocks that lack something and wait for a DataNode to mend them.
+    pub waiting: usize,
+    /// Repairs that DataNodes do, or are about to.
+    pub under_way: usize,
+    /// The first of them.
+    pub repairs: Vec<RepairUnderWay>,
+    /// Why safe mode is on; none while it is off.
+    pub safe_mode: Option<String>,
+}
+
+/// A repair that a DataNode does, or is about to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairUnderWay {
+    /// The block or the group.
+    pub block: BlockId,
+    /// The path of its file.
+    pub file: String,
+    /// Bytes of the block, or of the data of the group.
+    pub bytes: u64,
+    /// The DataNode that does it.
+    pub worker: String,
+    /// How many replicas or units it reads.
+    pub sources: usize,
+    /// The DataNodes that get what it makes.
+    pub targets: Vec<String>,
+    /// True if the DataNode has been told.
+    pub is_given: bool,
+}
+
 /// The NameNode's whole state.
 #[derive(Debug)]
 pub struct State {
@@ -168,6 +207,35 @@ impl State {
     /// The block pool, which clients repeat to DataNodes.
     pub fn pool(&self) -> &str {
         &self.pool
+    }
+
+    /// What is being mended, and what is known of the blocks.
+    pub fn upkeep(&self) -> Upkeep {
+        let orders = self.orders.iter().take(REPAIRS_SHOWN_MAX);
+        let address = |node: DatanodeHandle| {
+            let node = self.datanodes.node(node);
+            format!("{}:{}", node.host, node.transfer_port)
+        };
+        let repairs = orders.map(|order| RepairUnderWay {
+            block: order.block,
+            file: self.blocks.get(order.block).map(|block| self.tree.path_of(block.file)).unwrap_or_default(),
+            bytes: order.length,
+            worker: address(order.worker),
+            sources: order.sources.len(),
+            targets: order.targets.iter().map(|place| address(place.datanode)).collect(),
+            is_given: order.is_given,
+        });
+        Upkeep {
+            blocks: self.blocks.count(),
+            replicas: self.blocks.replicas(),
+            waiting: self.queue.count(),
+            under_way: self.orders.count(),
+            repairs: repairs.collect(),
+            safe_mode: self
+                .safe_mode
+                .is_on()
+                .then(|| self.safe_mode.why(self.blocks.committed(), self.blocks.stored())),
+        }
     }
 
     /// The records that have been made since the last time, in order.
