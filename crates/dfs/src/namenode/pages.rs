@@ -131,3 +131,89 @@ GET  /healthz             200: it answers
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use yeoul_journal::{FileJournal, FileJournalOptions};
+
+    use super::super::clock::Clock;
+    use super::super::namespace::User;
+    use super::super::service::Decisions;
+    use super::super::{Context, Now, Rules};
+    use super::*;
+    use crate::memory::Memory;
+    use crate::wire::proto::namenode::MkdirsRequest;
+    use crate::wire::proto::shared::Permission;
+
+    /// Pages of a cluster without DataNodes, with a directory for everybody and one for its owner.
+    fn pages(dir: &std::path::Path) -> NamenodePages {
+        let rules = Rules { superuser: "root".to_owned(), ..Rules::default() };
+        let mut state = State::new(rules);
+        let options = FileJournalOptions::new(dir.to_owned(), "NameNode");
+        let journal = FileJournal::open(options, |record| state.apply(&record)).unwrap();
+        state.format(1_000_000, "CID-1".to_owned(), "BP-1".to_owned());
+        state.begin_term(1_000_000, 0);
+        let mut random = fastrand::Rng::with_seed(7);
+        state.tick(1_000, &mut random);
+        let user = User { name: "root".to_owned(), groups: Vec::new(), is_superuser: true };
+        for (src, mode) in [("/open/<b>", 0o755), ("/private/secret", 0o700)] {
+            let masked = Permission { mode };
+            let request = MkdirsRequest { src: src.to_owned(), masked, create_parent: true, unmasked: None };
+            let now = Now { wall_ms: 2_000_000, steady_ms: 2_000 };
+            let mut context = Context { now, user: &user, caller: None, ip: None, random: &mut random };
+            state.call(&mut context, "mkdirs", request.encode_to_vec().into()).unwrap();
+        }
+        let memory = Memory::new(1 << 30).unwrap();
+        let decisions = Decisions::new(state, random, Box::new(journal), memory);
+        NamenodePages::new(Arc::new(Service::new(decisions, Clock::start())), "nn:8020".to_owned())
+    }
+
+    fn text(response: Option<Response>) -> (u16, &'static str, String) {
+        let response = response.expect("there is such a page");
+        (response.status, response.content_type, String::from_utf8(response.body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn browsers_get_pages_where_scripts_get_the_text_that_they_always_got() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = pages(dir.path());
+        for path in ["/", "/status"] {
+            let (status, kind, html) = text(pages.page(path, ""));
+            assert_eq!((status, kind), (200, "text/html; charset=utf-8"));
+            assert!(
+                html.contains("NameNode nn:8020") && html.contains("No DataNode has registered."),
+                "{html}"
+            );
+            assert!(html.contains(&format!("href=\"{path}?refresh=off\"")), "{html}");
+        }
+        let (_, kind, said) = text(pages.get("/status", ""));
+        assert_eq!(kind, "text/plain; charset=utf-8");
+        assert!(
+            said.starts_with("NameNode            nn:8020\nDataNodes           0 live, 0 dead\n"),
+            "{said}"
+        );
+        for path in ["/api/v1/status", "/metrics/prometheus", "/healthz"] {
+            assert_eq!(pages.page(path, ""), None, "{path} is for programs, whoever asks");
+        }
+        assert_eq!(text(pages.get("/console.css", "")).1, "text/css; charset=utf-8");
+    }
+
+    #[tokio::test]
+    async fn the_file_browser_shows_what_everybody_may_see() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = pages(dir.path());
+        let (status, _, root) = text(pages.get("/files", ""));
+        assert_eq!(status, 200);
+        assert!(root.contains("href=\"/files?path=%2Fopen\""), "{root}");
+        let (status, _, open) = text(pages.get("/files", "path=%2Fopen"));
+        assert_eq!(status, 200);
+        assert!(open.contains("&lt;b&gt;/") && !open.contains("<b>"), "{open}");
+        let (status, _, private) = text(pages.get("/files", "path=%2Fprivate"));
+        assert_eq!(status, 403, "{private}");
+        assert!(!private.contains("secret"), "{private}");
+        assert_eq!(text(pages.get("/files", "path=%2Fnothing")).0, 404);
+        assert_eq!(text(pages.get("/files", "path=relative")).0, 400);
+        assert_eq!(text(pages.get("/files", "path=%2F&after=%FF%00")).0, 200);
+    }
+}
