@@ -3,7 +3,8 @@
 //! - a codec (`wire/`) does no I/O; a decision (the files listed below) touches no runtime, socket, file or clock;
 //! - dependencies between crates go one way;
 //! - no `unsafe` but in `erasure`; no path of one machine; no file or folder with a name that says nothing; no file too large;
-//! - one version of arrow, datafusion and tokio in the lock file.
+//! - one version of arrow, datafusion and tokio in the lock file;
+//! - files are text, their names need no quotes in a shell, and the paths that pages name exist.
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
@@ -131,34 +132,64 @@ const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "manager",
 /// The most lines of a file before its tests.
 const LINES_MAX: usize = 600;
 
+/// Folders whose files may be binary: none yet. What is captured from a client stands as hexadecimal text.
+const BINARY_FOLDERS: [&str; 0] = [];
+
+/// Folders that tools write into: none of their files is ours.
+const WRITTEN: [&str; 5] = ["__pycache__", "artifacts", "corpus", "node_modules", "target"];
+
+/// Paths in pages that are other programs' or are made at run time, each with the page that names it.
+const FOREIGN_PATHS: [(&str, &str); 8] = [
+    ("CONTRIBUTING.md", "data/"),
+    ("docs/internals/upstream.md", "expr/function.rs"),
+    ("docs/internals/upstream.md", "functions-aggregate/src/utils.rs"),
+    ("docs/internals/upstream.md", "relation/mod.rs"),
+    ("docs/reference/shuffle-settings.md", "celeborn-worker/shuffle_data"),
+    ("docs/reference/stream-semantics.md", "yeoul/condition"),
+    ("docs/stream.md", "yeoul/condition"),
+    ("docs/stream.md", "yeoul/state"),
+];
+
 fn root() -> PathBuf {
     // Asked for at run time: with a target folder that several clones share, the one that built this may be gone.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test");
     Path::new(&package).join("../..").canonicalize().expect("the workspace is there")
 }
 
-/// Every file below the workspace that is ours, with its path from there.
-fn files(wanted: impl Fn(&Path) -> bool) -> Vec<(String, String)> {
+/// Every file below the workspace that is ours, by its path from there.
+fn paths() -> Vec<String> {
+    let root = root();
     let mut found = Vec::new();
-    let mut todo = vec![root()];
+    let mut todo = vec![root.clone()];
     while let Some(dir) = todo.pop() {
         for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 let ours = !name.starts_with('.') || name == ".ci";
-                if ours && !matches!(name.as_str(), "target" | "node_modules" | "corpus" | "artifacts") {
+                if ours && !WRITTEN.contains(&name.as_str()) {
                     todo.push(path);
                 }
-            } else if name != ".git" && wanted(&path) {
-                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-                found.push((path.strip_prefix(root()).unwrap().to_string_lossy().into_owned(), text));
+            } else if name != ".git" {
+                found.push(path.strip_prefix(&root).unwrap().to_string_lossy().into_owned());
             }
         }
     }
     assert!(!found.is_empty(), "the search finds nothing at all");
     found.sort();
     found
+}
+
+/// The text of each wanted file, with its path from the workspace.
+fn files(wanted: impl Fn(&Path) -> bool) -> Vec<(String, String)> {
+    let root = root();
+    let wanted = paths().into_iter().filter(|path| wanted(Path::new(path)));
+    wanted
+        .map(|path| {
+            let text = String::from_utf8_lossy(&fs::read(root.join(&path)).unwrap()).into_owned();
+            (path, text)
+        })
+        .collect()
 }
 
 fn sources() -> Vec<(String, String)> {
@@ -373,4 +404,140 @@ fn one_version_of_what_must_be_one() {
         assert!(found.len() <= 1, "{package} is in the tree as {found:?}");
     }
     assert_eq!(versions.get("arrow").map(Vec::len), Some(1), "the lock file was read wrongly");
+}
+
+#[test]
+fn files_are_text() {
+    let mut findings = Vec::new();
+    for path in paths() {
+        let is_allowed = BINARY_FOLDERS.iter().any(|folder| Path::new(&path).starts_with(folder));
+        let content = fs::read(root().join(&path)).unwrap();
+        let is_text = std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0'));
+        if !is_text && !is_allowed {
+            findings.push(format!("{path} is binary, and in no folder that BINARY_FOLDERS names"));
+        }
+    }
+    complain(findings);
+}
+
+#[test]
+fn names_need_no_quotes_in_a_shell() {
+    let is_plain = |part: &str| {
+        let mut letters = part.chars();
+        letters.next().is_some_and(|first| first.is_ascii_alphanumeric() || matches!(first, '.' | '_'))
+            && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-'))
+    };
+    for odd in ["~", "a b", "-f", "a*", "é", "$x"] {
+        assert!(!is_plain(odd), "{odd}");
+    }
+    let odd = paths().into_iter().filter(|path| !path.split('/').all(is_plain));
+    complain(odd.map(|path| format!("{path}: a shell takes this name for something else")).collect());
+}
+
+/// The words of a page that stand in backticks, with the number of their line; not those of fenced blocks.
+fn in_backticks(page: &str) -> Vec<(usize, &str)> {
+    let mut is_fenced = false;
+    let mut words = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_fenced = !is_fenced;
+        } else if !is_fenced {
+            words.extend(line.split('`').skip(1).step_by(2).map(|word| (index + 1, word)));
+        }
+    }
+    words
+}
+
+/// The paths that `a/{b,c}` stands for: `a/b` and `a/c`.
+fn alternatives(path: &str) -> Vec<String> {
+    let Some((before, (inside, after))) =
+        path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    else {
+        return vec![path.to_owned()];
+    };
+    inside.split(',').flat_map(|one| alternatives(&format!("{before}{one}{after}"))).collect()
+}
+
+/// The path that a word in backticks names, if it names one: `judges/dfs/repair.py --quick` does, `/metrics`, `http://…` and
+/// `sources/I/N`, in which capitals stand for numbers, do not.
+fn named_path(word: &str) -> Option<&str> {
+    let path = word.split(' ').next()?;
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_.{},/-".contains(letter);
+    let is_variable = |part: &str| {
+        !part.is_empty() && part.chars().all(|letter| letter.is_ascii_uppercase() || letter == '-')
+    };
+    let is_path = path.contains('/') && !path.starts_with('/') && path.chars().all(is_letter);
+    (is_path && !path.split('/').any(is_variable)).then_some(path)
+}
+
+/// Every path of ours, and what pages call it: without the folders before a part, and modules without `.rs`.
+fn known_paths() -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    for path in paths() {
+        for place in Path::new(&path).ancestors() {
+            let place = place.to_str().expect("names are plain");
+            let module = place.strip_suffix(".rs").unwrap_or(place);
+            for name in [place, module] {
+                let parts: Vec<&str> = name.split('/').collect();
+                known.extend((0..parts.len()).map(|from| parts[from..].join("/")));
+            }
+        }
+    }
+    known
+}
+
+/// The pages whose paths are ours: those of `docs/`, and CONTRIBUTING.md.
+fn pages() -> Vec<(String, String)> {
+    let is_page = |path: &Path| {
+        path == Path::new("CONTRIBUTING.md")
+            || (path.starts_with("docs") && path.extension().is_some_and(|extension| extension == "md"))
+    };
+    files(is_page)
+}
+
+#[test]
+fn paths_in_pages_exist() {
+    let known = known_paths();
+    let mut foreign = BTreeSet::new();
+    let (mut checked, mut findings) = (0, Vec::new());
+    for (page, text) in pages() {
+        for (line, word) in in_backticks(&text) {
+            for path in named_path(word).map(alternatives).unwrap_or_default() {
+                checked += 1;
+                if known.contains(path.trim_end_matches('/')) {
+                    continue;
+                }
+                match FOREIGN_PATHS.iter().find(|(place, name)| *place == page && *name == path) {
+                    Some(entry) => _ = foreign.insert(entry),
+                    None => findings.push(format!("{page}:{line}: there is no {path}")),
+                }
+            }
+        }
+    }
+    let unused = FOREIGN_PATHS.iter().filter(|entry| !foreign.contains(entry));
+    findings.extend(
+        unused.map(|(page, path)| format!("{page} does not name {path}: take it from FOREIGN_PATHS")),
+    );
+    assert!(checked > 100, "only {checked} paths were found: the test looks for them wrongly");
+    complain(findings);
+}
+
+#[test]
+fn links_of_pages_lead_to_files() {
+    let (mut checked, mut findings) = (0, Vec::new());
+    for (page, text) in files(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let folder = root().join(&page).parent().expect("a page is in a folder").to_owned();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.contains(' ') {
+                continue;
+            }
+            checked += 1;
+            if !folder.join(file).exists() {
+                findings.push(format!("{page}: no file for the link to {target}"));
+            }
+        }
+    }
+    assert!(checked > 20, "only {checked} links were found: the test looks for them wrongly");
+    complain(findings);
 }
