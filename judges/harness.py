@@ -70,7 +70,7 @@ def wait_until(
             return is_there()
         except OSError as error:
             if time.monotonic() > deadline or not is_alive():
-                raise SystemExit(f"{what} did not start: {error}")
+                raise SystemExit(f"{what} did not start: {error}") from error
             time.sleep(0.1)
 
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from hadoop import class_path  # noqa: E402
-from harness import binary, ending  # noqa: E402
+from hadoop import class_path
+from harness import binary, ending
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -38,8 +38,8 @@ def local(folder: pathlib.Path, datanodes: int = 3, *more: str):
 class Shell:
     """Hadoop's file system shell against an address, many commands in one process."""
 
-    def __init__(self, address: str, *flags: str, settings: dict = {}, user: str | None = None):
-        settings = {"fs.defaultFS": f"hdfs://{address}"} | settings
+    def __init__(self, address: str, *flags: str, settings: dict | None = None, user: str | None = None):
+        settings = {"fs.defaultFS": f"hdfs://{address}"} | (settings or {})
         self.settings = [f"-D{name}={value}" for name, value in settings.items()]
         command = ["java", "-Xmx512m", "-cp", class_path(), HERE / "Shell.java", *flags]
         environment = os.environ | ({"HADOOP_USER_NAME": user} if user else {})

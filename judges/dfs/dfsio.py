@@ -6,7 +6,6 @@ Usage: dfsio.py [--rounds N] [--files N] [--mib N] [--warm-mib N]    exits 1 if 
 
 import argparse
 import contextlib
-import pathlib
 import re
 import statistics
 import subprocess
@@ -14,7 +13,7 @@ import sys
 import time
 
 from cluster import Findings, Shell, binary, class_path
-import harness  # noqa: E402 (the module above makes it known)
+import harness  # the module above makes it known
 from harness import Process, free_ports
 from peer import Hdfs
 

@@ -11,7 +11,7 @@ import tempfile
 from cluster import Findings, Shell, local
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "sql"))
-import stores  # noqa: E402
+import stores
 
 MIB = 1 << 20
 # Around chunks of checksums, packets and blocks.

@@ -16,8 +16,8 @@ import tempfile
 from cluster import HERE, Findings, Shell, local
 
 sys.path.append(str(HERE.parent / "shuffle"))
-import fetch  # noqa: E402
-from harness import binary  # noqa: E402
+import fetch
+from harness import binary
 
 DATANODES = 9
 POLICY = "RS-6-3-1024k"

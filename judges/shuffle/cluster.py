@@ -80,9 +80,9 @@ class Cluster(Servers):
             self.port,
         )
         for index in range(workers):
-            rpc, fetch, replicate, http, *push = free_ports(12)
+            rpc, fetch_port, replicate, http, *push = free_ports(12)
             push = ",".join(map(str, push))
-            ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
+            ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch_port, "--replicate-port", replicate]
             ports += ["--http-port", http]
             folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
             line = [*command(), "worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder]

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import CACHE, venv  # noqa: E402, F401 (`venv` is for those who import this)
+from harness import CACHE, venv  # `venv` is for those who import this
 
 CELEBORN_CLIENT = "org.apache.celeborn:celeborn-client-spark-3-shaded_2.12:0.5.4"
 JARS = [

@@ -118,8 +118,9 @@ def results(out: pathlib.Path) -> dict:
     return {result["job"]: result for result in map(json.loads, lines)}
 
 
-def expected(jobs: list[str], tables: pathlib.Path, conf: dict = {}) -> dict:
+def expected(jobs: list[str], tables: pathlib.Path, conf: dict | None = None) -> dict:
     """The answers with Spark's own shuffle, cached between runs."""
+    conf = conf or {}
     # Sail's version counts, since the queries' texts come with it.
     asked = [fetch.SPARK, fetch.SAIL, *((HERE / script).read_text() for script in ["spark_job.py", "spark_session.py"])]
     key = json.dumps([asked, BASE["spark.master"], conf], sort_keys=True)

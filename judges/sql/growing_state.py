@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import CACHE, binary, venv  # noqa: E402
+from harness import CACHE, binary, venv
 
 # The version with which the benchmarks compare.
 DUCKDB = ["duckdb==2.0.0"]

@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import binary, venv  # noqa: E402
+from harness import binary, venv
 
 # The version with which the benchmarks compare.
 DUCKDB = ["duckdb==2.0.0"]
@@ -142,7 +142,7 @@ class Query:
             return column
         if depth <= 0 or self.maybe(0.15):
             return literal(self.rng, kind)
-        another = lambda of=kind: self.value(of, scope, outer, depth - 1)  # noqa: E731
+        another = lambda of=kind: self.value(of, scope, outer, depth - 1)
         common = [
             lambda: f"CASE WHEN {self.condition(scope, outer, depth - 1)} THEN {another()} ELSE {another()} END",
             lambda: f"CASE WHEN {self.condition(scope, outer, depth - 1)} THEN {another()} END",
@@ -185,7 +185,7 @@ class Query:
 
     def condition(self, scope: list, outer: list, depth: int) -> str:
         kind = self.rng.choice(["int", "int", "int", "text", "date", "dec", "dec", "time"])
-        value = lambda of=kind: self.value(of, scope, outer, depth - 1)  # noqa: E731
+        value = lambda of=kind: self.value(of, scope, outer, depth - 1)
         simple = [
             lambda: f"{value()} {self.rng.choice(['=', '=', '<>', '<', '<=', '>', '>='])} {value()}",
             lambda: f"{value()} IS {self.rng.choice(['', 'NOT '])}NULL",
@@ -199,8 +199,8 @@ class Query:
         ]
         if depth <= 0:
             return self.rng.choice(simple)()
-        nested = lambda: self.condition(scope, outer, depth - 1)  # noqa: E731
-        subquery = lambda: self.one_column(kind, self.around(scope, outer), depth - 1)  # noqa: E731
+        nested = lambda: self.condition(scope, outer, depth - 1)
+        subquery = lambda: self.one_column(kind, self.around(scope, outer), depth - 1)
         compound = [
             lambda: f"({nested()} AND {nested()})",
             lambda: f"({nested()} OR {nested()})",
@@ -232,7 +232,7 @@ class Query:
 
     def aggregate(self, kind: str, scope: list, outer: list, depth: int) -> str:
         """An aggregate of this kind; its argument is of the query's own columns only."""
-        value = lambda of=kind: self.value(of, scope, [], min(depth, 1))  # noqa: E731
+        value = lambda of=kind: self.value(of, scope, [], min(depth, 1))
         filtered = f" FILTER (WHERE {self.condition(scope, [], 0)})" if self.maybe(0.2) else ""
         choices = {
             "int": [

@@ -13,8 +13,8 @@ import tempfile
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from hadoop import hadoop  # noqa: E402
-from harness import binary, free_ports, venv, wait_until  # noqa: E402
+from hadoop import hadoop
+from harness import binary, free_ports, venv, wait_until
 
 MOTO = ["moto[server]==5.1.0"]
 # HDFS starts within some ten seconds.

@@ -23,11 +23,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression  # noqa: E402
-from thread import Clients, Query, parsed  # noqa: E402
-from window import EPOCH, iso  # noqa: E402
+import harness
+from broker import Broker, run
+from join import DELAY_MS, END_MS, RANGE_MS, batch, click, impression
+from thread import Clients, Query, parsed
+from window import EPOCH, iso
 
 WINDOW_MS = 500
 SINKS = ["even", "counts", "once", "joined", "running"]

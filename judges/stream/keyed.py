@@ -20,10 +20,9 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from thread import WITHIN, Clients, Query, parsed  # noqa: E402
-from window import EPOCH, iso  # noqa: E402
+from broker import Broker, run
+from thread import WITHIN, Clients, Query, parsed
+from window import EPOCH, iso
 
 STEP_MS = 5
 # A record's time is that of its number, and up to this much earlier; the watermark waits longer.

@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker  # noqa: E402
+import harness
+from broker import Broker
 
 PRIORITY = -10
 

@@ -18,9 +18,9 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import run  # noqa: E402
-from thread import WITHIN, Query, check, entries, ids, in_turn, job, order, passing  # noqa: E402
+import harness
+from broker import run
+from thread import WITHIN, Query, check, entries, ids, in_turn, job, order, passing
 
 LOOK = "'scan.topic-partition-discovery.interval' = '300 ms'"
 
@@ -95,7 +95,7 @@ class Feed:
                         self.numbers.append(len(self.numbers))
                 assert producer.flush(WITHIN) == 0
                 time.sleep(0.02)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self.failed = error
 
     def stop(self):

@@ -30,8 +30,8 @@ import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from harness import binary, ending, free_ports, venv, wait_until  # noqa: E402
-from process import WITHIN, StreamProcess  # noqa: E402
+from harness import binary, ending, free_ports, venv, wait_until
+from process import WITHIN, StreamProcess
 
 MOTO = ["moto[server]==5.1.0"]
 STEP_MS = 5

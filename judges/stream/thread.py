@@ -22,9 +22,9 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from process import WITHIN, StreamProcess  # noqa: E402
+import harness
+from broker import Broker, run
+from process import WITHIN, StreamProcess
 
 PARTITIONS = 5
 

@@ -22,9 +22,9 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from thread import Clients, Query, job, order  # noqa: E402
+import harness
+from broker import Broker, run
+from thread import Clients, Query, job, order
 
 TIMEOUT_S = 3
 # The broker looks each second for transactions that are too old.

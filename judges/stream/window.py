@@ -19,9 +19,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import harness  # noqa: E402
-from broker import Broker, run  # noqa: E402
-from thread import WITHIN, Clients, Query, parsed  # noqa: E402
+from broker import Broker, run
+from thread import WITHIN, Clients, Query, parsed
 
 EPOCH = datetime.datetime(2026, 3, 1, tzinfo=datetime.timezone.utc)
 SIZE_MS = 2000
