@@ -364,8 +364,11 @@ mod tests {
     use crate::connectors::{SinkConnector, StreamConnector, TableConnector};
     use crate::plan::{OptionMap, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition};
 
+    /// Keys with their values.
+    type Pairs = &'static [(&'static str, &'static str)];
+
     /// Least options of each connector, for each of its formats.
-    const LEAST: [(&str, Direction, &[(&str, &str)]); 17] = [
+    const LEAST: [(&str, Direction, Pairs); 17] = [
         ("kafka", Direction::Source, &[("kafka.bootstrap.servers", "h:1"), ("subscribe", "t")]),
         (
             "kafka",

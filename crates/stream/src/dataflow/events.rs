@@ -8,6 +8,7 @@ use crate::BatchId;
 /// What a query tells while it runs.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase")]
+#[allow(clippy::large_enum_variant)] // one is made for each epoch, and read by reference
 pub enum QueryEvent {
     /// It has its checkpoint and its connectors, and rows come.
     #[serde(rename_all = "camelCase")]

@@ -74,8 +74,11 @@ const OFFSETS: [OfPartition; 2] = [
     ),
 ];
 
+/// A latency of an epoch, if a row of it left.
+type Latency = fn(&Progress) -> Option<u64>;
+
 /// Latencies of the last epoch by their quantiles.
-const LATENCIES: [(&str, fn(&Progress) -> Option<u64>); 2] =
+const LATENCIES: [(&str, Latency); 2] =
     [("0.5", |last| last.latency_ms_p50), ("0.99", |last| last.latency_ms_p99)];
 
 impl QueryFigures {
