@@ -522,19 +522,39 @@ fn paths_in_pages_exist() {
     complain(findings);
 }
 
+/// What links call the headings of a page: in lower case, with hyphens for spaces and without what else is no letter.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings =
+        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let letter = |letter: char| match letter {
+        ' ' => Some('-'),
+        letter => (letter.is_alphanumeric() || letter == '-' || letter == '_').then_some(letter),
+    };
+    headings.map(|heading| heading.to_lowercase().chars().filter_map(letter).collect()).collect()
+}
+
 #[test]
-fn links_of_pages_lead_to_files() {
+fn links_of_pages_lead_to_files_and_headings() {
     let (mut checked, mut findings) = (0, Vec::new());
     for (page, text) in files(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let folder = root().join(&page).parent().expect("a page is in a folder").to_owned();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = target.split('#').next().unwrap_or_default();
-            if file.is_empty() || file.contains("://") || file.contains(' ') {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            if file.contains("://") || file.contains(' ') {
                 continue;
             }
             checked += 1;
-            if !folder.join(file).exists() {
-                findings.push(format!("{page}: no file for the link to {target}"));
+            let text = match file {
+                "" => Ok(text.clone()),
+                file if file.ends_with(".md") => fs::read_to_string(folder.join(file)),
+                file => fs::metadata(folder.join(file)).map(|_| String::new()),
+            };
+            match text {
+                Err(_) => findings.push(format!("{page}: no file for the link to {target}")),
+                Ok(text) if !heading.is_empty() && !anchors(&text).contains(heading) => {
+                    findings.push(format!("{page}: no heading for the link to {target}"));
+                }
+                Ok(_) => {}
             }
         }
     }
