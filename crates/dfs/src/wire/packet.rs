@@ -4,7 +4,7 @@
 //! with the bytes of the header, the header (protobuf), the checksums, and the data. The last packet of a block is empty. A
 //! packet with the sequence number -1 shows that the writer is there.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use prost::Message;
 
 use super::DecodeError;
@@ -110,12 +110,6 @@ impl Header {
         to.put_u16(u16::try_from(header.encoded_len()).expect("a header is some 27 bytes"));
         header.encode_raw(to);
     }
-}
-
-/// Checksums and data of a packet's payload.
-pub fn split_payload(payload: &Bytes, header: Header) -> (Bytes, Bytes) {
-    let checksums = payload.len() - header.data;
-    (payload.slice(..checksums), payload.slice(checksums..))
 }
 
 #[cfg(test)]

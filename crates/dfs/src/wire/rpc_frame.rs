@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use super::proto::rpc::{CallHeader, RequestHeader, ResponseHeader};
-use super::{DecodeError, delimited, limits};
+use super::{DecodeError, delimited};
 
 /// The version of Hadoop RPC that all Hadoop 2 and 3 clients speak.
 pub const VERSION: u8 = 9;
@@ -221,15 +221,11 @@ fn framed(put: impl FnOnce(&mut BytesMut)) -> BytesMut {
     frame
 }
 
-/// Bytes of a call's frame that is accepted.
-pub const fn call_bytes_max() -> usize {
-    limits::CALL_BYTES_MAX
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::limits;
     use super::super::proto::rpc::ConnectionContext;
     use super::*;
 
@@ -308,7 +304,7 @@ mod tests {
     #[test]
     fn a_declared_two_gigabytes_are_refused_before_they_arrive() {
         let mut bytes = BytesMut::from(&[0x80, 0, 0, 0][..]);
-        let refused = take_frame(&mut bytes, call_bytes_max());
+        let refused = take_frame(&mut bytes, limits::CALL_BYTES_MAX);
         assert!(matches!(refused, Err(DecodeError::TooLong { declared: 0x8000_0000, .. })), "{refused:?}");
     }
 }

@@ -1,6 +1,5 @@
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
 use crate::state::MemoryShare;
 
-/// How many epochs' progress a handle keeps, as in Spark.
-const PROGRESS_MAX: usize = 100;
 /// Time between looks of a query that pauses whether it is to end.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
@@ -28,7 +25,6 @@ pub struct QueryHandle {
 /// What a query and its handle share.
 pub(super) struct Shared {
     is_stopped: AtomicBool,
-    progress: Mutex<VecDeque<Progress>>,
     tell: Box<dyn Fn(&QueryEvent) + Send + Sync>,
 }
 
@@ -60,11 +56,7 @@ pub fn start(
     memory: MemoryShare,
     tell: impl Fn(&QueryEvent) + Send + Sync + 'static,
 ) -> Result<QueryHandle> {
-    let shared = Arc::new(Shared {
-        is_stopped: AtomicBool::new(false),
-        progress: Mutex::new(VecDeque::new()),
-        tell: Box::new(tell),
-    });
+    let shared = Arc::new(Shared { is_stopped: AtomicBool::new(false), tell: Box::new(tell) });
     let (name, checkpoint) = (query.name.clone(), checkpoint.into());
     let run = {
         let shared = Arc::clone(&shared);
@@ -111,11 +103,6 @@ impl QueryHandle {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Progress of the last epochs, the oldest first.
-    pub fn recent_progress(&self) -> Vec<Progress> {
-        self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-
     /// Asks it to end: it takes no further rows, brings what it has to the sink, and takes a last checkpoint.
     pub fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);
@@ -154,12 +141,6 @@ impl Shared {
     }
 
     pub fn progressed(&self, progress: Progress) {
-        let mut kept = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(progress.clone());
-        if kept.len() > PROGRESS_MAX {
-            kept.pop_front();
-        }
-        drop(kept);
         self.tell(&QueryEvent::Progress(progress));
     }
 }
