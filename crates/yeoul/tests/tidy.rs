@@ -4,7 +4,8 @@
 //! - dependencies between crates go one way;
 //! - no `unsafe` but in `erasure`; no path of one machine; no file or folder with a name that says nothing; no file too large;
 //! - one version of arrow, datafusion and tokio in the lock file;
-//! - files are text, their names need no quotes in a shell, and the paths that pages name exist.
+//! - files are text, their names need no quotes in a shell, and the paths and headings that pages name exist;
+//! - arithmetic that overflows panics, but in the crates listed below.
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
@@ -131,6 +132,9 @@ const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "manager",
 
 /// The most lines of a file before its tests.
 const LINES_MAX: usize = 600;
+
+/// What may be compiled without checks of overflow: libraries, and crates whose arithmetic is on data.
+const UNCHECKED: [&str; 4] = ["\"*\"", "yeoul-bench", "yeoul-erasure", "yeoul-sql"];
 
 /// Folders whose files may be binary: none yet. What is captured from a client stands as hexadecimal text.
 const BINARY_FOLDERS: [&str; 0] = [];
@@ -560,4 +564,20 @@ fn links_of_pages_lead_to_files_and_headings() {
     }
     assert!(checked > 20, "only {checked} links were found: the test looks for them wrongly");
     complain(findings);
+}
+
+#[test]
+fn arithmetic_that_overflows_panics() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let profiles = manifest.split("[profile.release").skip(1).filter_map(|text| text.split_once(']'));
+    let says = |checks: bool| {
+        let line = format!("overflow-checks = {checks}");
+        let saying = profiles.clone().filter(move |(_, text)| text.lines().any(|one| one == line));
+        saying.map(|(name, _)| name.trim_start_matches(".package.").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(says(true), [""], "the profile checks, so that a new crate is checked, too");
+    assert_eq!(says(false), UNCHECKED);
+    // This test is a part of a crate of the workspace that no exception names.
+    let sum = std::panic::catch_unwind(|| std::hint::black_box(u8::MAX) + std::hint::black_box(1));
+    assert!(sum.is_err(), "{sum:?}");
 }
