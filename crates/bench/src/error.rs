@@ -87,8 +87,10 @@ mod tests {
     #[test]
     fn an_error_of_a_part_keeps_its_kind_hint_and_causes() {
         let cause = io::Error::from(io::ErrorKind::StorageFull);
-        let below = yeoul_base::Error::new(ErrorKind::ResourceExhausted, "cannot write the block").with_source(cause);
-        let part = yeoul_base::Error::new(ErrorKind::Unavailable, "no answer").with_hint("wait").with_source(below);
+        let below =
+            yeoul_base::Error::new(ErrorKind::ResourceExhausted, "cannot write the block").with_source(cause);
+        let part =
+            yeoul_base::Error::new(ErrorKind::Unavailable, "no answer").with_hint("wait").with_source(below);
         let error = Error::from(part);
         assert_eq!((error.kind(), error.hint()), (ErrorKind::Unavailable, Some("wait")));
         assert_eq!(error.to_string(), "no answer: cannot write the block: no storage space");
