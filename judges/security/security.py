@@ -22,8 +22,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import harness  # noqa: E402
-from harness import Process, binary, free_ports, page, wait_until  # noqa: E402
+import harness
+from harness import Process, binary, free_ports, page, wait_until
 
 MIB = 1 << 20
 # An honest client waits no longer.
