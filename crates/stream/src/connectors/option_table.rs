@@ -337,7 +337,7 @@ pub const WATERMARK_OPTIONS: [OptionEntry; 2] = [
         "watermark.future-limit",
         "duration, at least 1 ms",
         Preset::Nothing,
-        "how far ahead of the machine's clock times move the watermark",
+        "how far ahead of the machine's clock times may be that move the watermark",
     ),
 ];
 

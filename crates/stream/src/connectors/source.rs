@@ -1,3 +1,5 @@
+//! Source: what every connector that is read gives the dataflow.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,6 +46,24 @@ pub trait Source: Send {
         None
     }
 
+    /// Number of its parts: rows of one may have been there before rows that another one gave earlier.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// Asks which rows are there now. It does not wait for the answer, and rows go on meanwhile.
+    ///
+    /// # Errors
+    /// If the system has no thread.
+    fn ask_ends(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// How far the rows that were given have come, of those that were there when it was asked last.
+    fn reached_ends(&mut self) -> ReachedEnds {
+        ReachedEnds::All
+    }
+
     /// Ends the plan: what comes next is given as it comes.
     ///
     /// # Errors
@@ -82,6 +102,17 @@ pub struct SourceReport {
     pub latest_offset: Value,
     /// Figures by Spark's names.
     pub metrics: BTreeMap<String, String>,
+}
+
+/// Rows that a source gave, of those that were there when it was asked for its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReachedEnds {
+    /// There is no answer yet.
+    Unanswered,
+    /// Some are missing.
+    Behind,
+    /// All of them.
+    All,
 }
 
 /// What a source gave.

@@ -1,3 +1,5 @@
+//! Inputs: the streams of a query, whose rows come one batch at a time.
+
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -5,7 +7,7 @@ use serde_json::Value;
 
 use crate::BatchId;
 use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Bell, Decoded, Decoder, Malformed, Source, SourceReport};
+use crate::connectors::{Bell, Decoded, Decoder, Malformed, ReachedEnds, Source, SourceReport};
 use crate::error::{Result, invalid};
 
 /// Longest wait for rows of one source while another may have some, if one of them does not ring.
@@ -38,6 +40,14 @@ pub(super) struct PolledInput {
     pub rows: Option<(usize, RecordBatch)>,
     /// True if no input has more: of its plan, or for good.
     pub is_at_end: bool,
+}
+
+/// Rows of a planned epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlannedRows {
+    pub rows: u64,
+    /// True if they are all that was there.
+    pub is_whole: bool,
 }
 
 impl Inputs {
@@ -96,14 +106,14 @@ impl Inputs {
         self.are_at_end.iter().all(|is_at_end| *is_at_end)
     }
 
-    /// Plans an epoch of about so many rows at most, or of what is there. Gives how many there are. An epoch that a process before this
+    /// Plans an epoch of about so many rows at most, or of what is there. An epoch that a process before this
     /// one planned and did not complete is planned as it was.
     ///
     /// # Errors
     /// As a source.
-    pub fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+    pub fn plan(&mut self, rows_max: Option<u64>) -> Result<PlannedRows> {
         let each = rows_max.map(|rows| (rows / self.inputs.len() as u64).max(1));
-        let mut all = 0_u64;
+        let mut planned = PlannedRows { rows: 0, is_whole: true };
         let logged: Result<Vec<bool>> =
             self.inputs.iter().map(|input| input.source.has_logged_plan()).collect();
         let logged = logged?;
@@ -114,9 +124,31 @@ impl Inputs {
             let rows = if had_rows { input.source.plan(each)? } else { 0 };
             // One without rows has no plan: it would give what comes later.
             *is_at_end = rows == 0;
-            all = all.saturating_add(rows);
+            planned.rows = planned.rows.saturating_add(rows);
+            let limit = each.into_iter().chain(input.source.epoch_rows_max()).min();
+            // The rows of a source of planned epochs only have its own limit, and are never ahead of its plans.
+            planned.is_whole &= input.source.is_planned_only() || limit.is_none_or(|limit| rows < limit);
         }
-        Ok(all)
+        Ok(planned)
+    }
+
+    /// True if rows may be given before others that were there before them: they come in several parts.
+    pub fn have_parts(&self) -> bool {
+        self.inputs.iter().map(|input| input.source.parts()).sum::<usize>() > 1
+    }
+
+    /// Asks all sources which rows are there now, without waiting for the answers.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn ask_ends(&mut self) -> Result<()> {
+        self.inputs.iter_mut().try_for_each(|input| input.source.ask_ends())
+    }
+
+    /// How far the rows that were given have come, of those that were there when it was asked last.
+    pub fn reached_ends(&mut self) -> ReachedEnds {
+        let reached = self.inputs.iter_mut().map(|input| input.source.reached_ends());
+        reached.min().unwrap_or(ReachedEnds::All)
     }
 
     /// True if every epoch has to be planned.

@@ -1,3 +1,5 @@
+//! Source of records of Kafka's topics.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +15,9 @@ use super::lag;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::planned_ends;
 use super::reader::PartitionReader;
-use super::watch::{Change, Watch};
+use super::watch::{Change, EndsQuestion, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
-use crate::connectors::{Bell, Polled, Source, SourceReport};
+use crate::connectors::{Bell, Polled, ReachedEnds, Source, SourceReport};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// Most records that one poll gives.
@@ -42,6 +44,9 @@ pub struct KafkaSource {
     ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Where each partition ends for the planned epoch.
     planned: Option<BTreeMap<TopicPartition, i64>>,
+    /// Question for the ends of partitions that was asked last, and their ends once they are known.
+    asked: Option<EndsQuestion>,
+    asked_ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Partitions that are fetched from while the ends of a plan are told apart; all of them if there are none.
     narrowed: BTreeSet<TopicPartition>,
     /// True if the client found the end of a partition, and several topics have one of that number.
@@ -118,6 +123,8 @@ impl KafkaSource {
             next: BTreeMap::new(),
             ends: None,
             planned: None,
+            asked: None,
+            asked_ends: None,
             narrowed: BTreeSet::new(),
             has_unnamed_end: false,
             still_since: None,
@@ -398,6 +405,30 @@ impl Source for KafkaSource {
 
     fn lift_plan(&mut self) -> Result<()> {
         if self.planned.take().is_some() { self.assign() } else { Ok(()) }
+    }
+
+    fn parts(&self) -> usize {
+        self.next.len()
+    }
+
+    fn ask_ends(&mut self) -> Result<()> {
+        self.asked = Some(self.watch()?.ask_ends());
+        self.asked_ends = None;
+        Ok(())
+    }
+
+    fn reached_ends(&mut self) -> ReachedEnds {
+        if self.asked_ends.is_none() {
+            let (Some(watch), Some(asked)) = (&self.watch, self.asked) else {
+                return ReachedEnds::Unanswered;
+            };
+            self.asked_ends = watch.ends_of(asked);
+        }
+        let Some(ends) = &self.asked_ends else { return ReachedEnds::Unanswered };
+        // A partition that has no end is being looked for; one that is not read any more is gone.
+        let is_behind =
+            |(place, next): (&TopicPartition, &i64)| ends.get(place).is_some_and(|end| next < end);
+        if self.next.iter().any(is_behind) { ReachedEnds::Behind } else { ReachedEnds::All }
     }
 
     fn report(&self) -> SourceReport {
