@@ -257,9 +257,10 @@ impl CheckpointStore {
     /// The query's id: that of the file `metadata`, which is made for a new query.
     ///
     /// # Errors
-    /// `Corrupt` if the file cannot be read; as the place reports.
+    /// `Corrupt` if the file cannot be read, or if a part of the checkpoint is missing; as the place reports.
     pub fn query_id(&self) -> Result<String> {
         if let Some(id) = self.known_id()? {
+            self.check_manifests()?;
             return Ok(id);
         }
         if self.numbers(MANIFESTS_FOLDER)?.is_empty() && self.numbers(OFFSETS_FOLDER)?.is_empty() {
@@ -273,6 +274,25 @@ impl CheckpointStore {
             corrupt(format!("'{name}' is missing, and the checkpoint is not empty"))
                 .with_hint("restore it, or name an empty directory with --checkpoint to begin anew")
         })
+    }
+
+    /// Checks that manifests were not removed from under the rest: a query without any would begin anew, without a word.
+    ///
+    /// # Errors
+    /// `Corrupt` if other files tell that the query has run, and no manifest does.
+    fn check_manifests(&self) -> Result<()> {
+        // A manifest is created before anything that the epoch leaves elsewhere, and the last one is never removed. So manifests are
+        // listed after the rest: another process may create the first ones meanwhile.
+        let mut has_run = !self.numbers(OFFSETS_FOLDER)?.is_empty() || !self.numbers(COMMITS_FOLDER)?.is_empty();
+        for folder in [STATE_FOLDER, PREPARED_FOLDER] {
+            has_run = has_run || !self.storage.list(folder)?.is_empty();
+        }
+        if !has_run || !self.storage.list(MANIFESTS_FOLDER)?.is_empty() {
+            return Ok(());
+        }
+        let name = self.storage.display(MANIFESTS_FOLDER);
+        Err(corrupt(format!("'{name}' has no manifest, and the checkpoint is not empty"))
+            .with_hint("restore it, or name an empty directory with --checkpoint to begin anew"))
     }
 
     /// The id in the file `metadata`, if it is there.

@@ -183,6 +183,35 @@ fn what_is_damaged_is_named_and_the_checkpoint_before_is_used() {
 }
 
 #[test]
+fn a_checkpoint_whose_manifests_are_gone_is_refused_whatever_else_is_left_of_it() {
+    let output = || Some(OutputClaim { transactional_id: "t".to_owned(), committed: None });
+    for is_exactly_once in [false, true] {
+        let claimed = || Claim { output: output().filter(|_| is_exactly_once), ..claim("s") };
+        for (what, place, _kept) in places() {
+            let mut store = open(&place, 100);
+            let first = store.claim(claimed()).unwrap().manifest;
+            complete(&mut store, &first, VersionKind::Snapshot, 11);
+            for removed in ["yeoul/manifests", "offsets", "commits"] {
+                place.remove(removed, &place.list(removed).unwrap()).unwrap();
+                let store = &mut open(&place, 100);
+                for error in [store.claim(claimed()).unwrap_err(), store.query_id().unwrap_err()] {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}, without {removed}: {error}");
+                    let name = place.display("yeoul/manifests");
+                    assert_eq!(
+                        error.to_string(),
+                        format!("'{name}' has no manifest, and the checkpoint is not empty")
+                    );
+                    assert!(error.hint().unwrap().starts_with("restore it, or name an empty directory"));
+                }
+            }
+            // A query whose process died between its id and its first manifest has nothing to lose.
+            place.remove("yeoul/state", &place.list("yeoul/state").unwrap()).unwrap();
+            assert!(open(&place, 100).claim(claimed()).unwrap().is_new, "{what}");
+        }
+    }
+}
+
+#[test]
 fn old_checkpoints_are_removed_with_their_state_and_what_was_left_beside_them() {
     for (what, place, _kept) in places() {
         let mut store = open(&place, 3);
