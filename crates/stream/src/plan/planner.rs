@@ -310,18 +310,29 @@ fn physical(
     expr: Expr,
     schema: &DFSchema,
 ) -> Result<Arc<dyn datafusion::physical_expr::PhysicalExpr>> {
+    use datafusion::common::ScalarValue;
     use datafusion::common::tree_node::Transformed;
     use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::BinaryExpr;
+    use datafusion::physical_expr::expressions::{BinaryExpr, NegativeExpr, lit};
 
     let planned = state.create_physical_expr(expr, schema).map_err(planning)?;
     let checked = planned.transform_up(|node| {
-        let Some(binary) = node.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(node)) };
-        if !matches!(binary.op(), Operator::Plus | Operator::Minus | Operator::Multiply) {
+        let (left, operator, right) = if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            (Arc::clone(binary.left()), *binary.op(), Arc::clone(binary.right()))
+        } else if let Some(negative) = node.downcast_ref::<NegativeExpr>() {
+            let of = negative.arg().data_type(schema.as_arrow())?;
+            if !of.is_signed_integer() {
+                return Ok(Transformed::no(node));
+            }
+            // The negative of the least number does not fit, and `NegativeExpr` would give the number itself.
+            (lit(ScalarValue::new_zero(&of)?), Operator::Minus, Arc::clone(negative.arg()))
+        } else {
+            return Ok(Transformed::no(node));
+        };
+        if !matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply) {
             return Ok(Transformed::no(node));
         }
-        let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-        let checked = BinaryExpr::new(left, *binary.op(), right).with_fail_on_overflow(true);
+        let checked = BinaryExpr::new(left, operator, right).with_fail_on_overflow(true);
         Ok(Transformed::yes(Arc::new(checked) as _))
     });
     Ok(checked.map_err(planning)?.data)
