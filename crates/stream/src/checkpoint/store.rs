@@ -283,7 +283,8 @@ impl CheckpointStore {
     fn check_manifests(&self) -> Result<()> {
         // A manifest is created before anything that the epoch leaves elsewhere, and the last one is never removed. So manifests are
         // listed after the rest: another process may create the first ones meanwhile.
-        let mut has_run = !self.numbers(OFFSETS_FOLDER)?.is_empty() || !self.numbers(COMMITS_FOLDER)?.is_empty();
+        let mut has_run =
+            !self.numbers(OFFSETS_FOLDER)?.is_empty() || !self.numbers(COMMITS_FOLDER)?.is_empty();
         for folder in [STATE_FOLDER, PREPARED_FOLDER] {
             has_run = has_run || !self.storage.list(folder)?.is_empty();
         }

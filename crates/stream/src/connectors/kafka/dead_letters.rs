@@ -19,18 +19,19 @@ impl DeadLetters {
     /// delivered exactly once.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
+    /// `Invalid` for options that Kafka's client refuses; `NotFound` for a topic that is not there; if brokers do not answer.
     pub fn open(
         options: &KafkaSourceOptions,
         transactions: Option<&Transactions>,
         open: BatchId,
     ) -> Result<Option<Self>> {
         let Some(topic) = options.dead_letter_topic.clone() else { return Ok(None) };
-        if let Some(transactions) = transactions {
-            let producer = Producer::transactional(transactions.clone(), open);
-            return Ok(Some(Self { topic, producer }));
-        }
-        Ok(Some(Self { topic, producer: Producer::new(&settings(options), open)? }))
+        let producer = match transactions {
+            Some(transactions) => Producer::transactional(transactions.clone(), open),
+            None => Producer::new(&settings(options), open)?,
+        };
+        producer.check_topic(&topic)?;
+        Ok(Some(Self { topic, producer }))
     }
 
     /// Checks that a producer of its own can be made, if there is to be one.

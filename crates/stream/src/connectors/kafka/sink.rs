@@ -70,7 +70,7 @@ impl KafkaSink {
     /// Opens the sink for the epochs from `open` on.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
+    /// `Invalid` for options that Kafka's client refuses; `NotFound` for a topic that is not there; if brokers do not answer.
     pub fn open(
         options: KafkaSinkOptions,
         transactions: Option<Transactions>,
@@ -80,6 +80,9 @@ impl KafkaSink {
             Some(transactions) => Producer::transactional(transactions, open),
             None => Producer::new(&options.client, open)?,
         };
+        if let Some(topic) = &options.topic {
+            producer.check_topic(topic)?;
+        }
         Ok(Self { options, producer })
     }
 
