@@ -42,7 +42,7 @@ class Ours(harness.Servers):
         self.running = []
 
     def start(self, datanodes: int):
-        self.server("namenode", ["--port", str(self.port)], self.http_port)
+        self.server("namenode", ["--format", "--port", str(self.port)], self.http_port)
         for number in range(datanodes):
             data, ipc, http_port = free_ports(3)
             ports = ["--port", str(data), "--ipc-port", str(ipc)]

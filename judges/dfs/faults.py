@@ -27,7 +27,7 @@ class Servers:
         self.folder, self.running = folder, {}
         [port] = free_ports(1)
         self.address = f"127.0.0.1:{port}"
-        self.arguments = {"namenode": ["namenode", "--dir", folder / "namenode", "--port", str(port), "--min-block-size", "0"]}
+        self.arguments = {"namenode": ["namenode", "--format", "--dir", folder / "namenode", "--port", str(port), "--min-block-size", "0"]}
         for number in range(datanodes):
             ports = free_ports(2)
             more = ["--port", str(ports[0]), "--ipc-port", str(ports[1]), "--rack", f"/rack{number % 2}"]

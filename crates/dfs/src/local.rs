@@ -26,7 +26,8 @@ impl Options {
     /// A cluster of so many DataNodes, on free ports but for the NameNode's.
     pub fn new(datanodes: usize, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        let namenode = namenode::Options::new(dir.join("namenode"));
+        let mut namenode = namenode::Options::new(dir.join("namenode"));
+        namenode.may_format = true;
         Self { datanodes, memory_bytes: namenode.memory_bytes, namenode, dir }
     }
 }

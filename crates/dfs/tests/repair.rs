@@ -133,6 +133,7 @@ impl Servers {
 
 fn namenode_options(dir: &Path, port: u16) -> namenode::Options {
     let mut options = namenode::Options::new(dir.join("namenode"));
+    options.may_format = true;
     options.port = port;
     (options.rules.silent_ms_max, options.rules.repair_after_ms) = (1_000, 2_000);
     options.rules.block_size_min = 0;

@@ -47,8 +47,10 @@ impl Default for Plan {
 /// # Errors
 /// A server does not start, or does not do what it is asked.
 pub async fn run(dir: &Path, plan: &Plan, mut say: impl FnMut(&str)) -> Result<Vec<Finding>> {
-    let namenode =
-        ServerProcess::start(&["namenode", "--port", "0", "--http-port", "0"], &dir.join("namenode"))?;
+    let namenode = ServerProcess::start(
+        &["namenode", "--format", "--port", "0", "--http-port", "0"],
+        &dir.join("namenode"),
+    )?;
     let own = ["datanode", "--namenode", namenode.address(), "--host", "127.0.0.1"];
     let ports = ["--port", "0", "--ipc-port", "0", "--http-port", "0"];
     let datanode = ServerProcess::start(&[&own[..], &ports].concat(), &dir.join("datanode"))?;

@@ -134,6 +134,7 @@ impl Link {
             rack: own.rack.clone(),
             pool: store.pool(),
             storages: store.storages(),
+            term: self.term.load(Ordering::Relaxed),
         };
         let response: RegisterResponse = client.call("register", &request).await.map_err(failed)?;
         if response.layout_version != protocol::LAYOUT_VERSION {

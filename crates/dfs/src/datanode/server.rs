@@ -109,7 +109,7 @@ impl Server {
         let http = http::serve(&bind, options.http_port, pages).await?;
         let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
-        let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store)), memory));
+        let calls = Arc::new(RpcServer::new(Arc::new(IpcService::new(store)), memory));
         let ipc = serve_connections(ipc, Gate::new(IDLE_CONNECTIONS_MAX), calls);
         info!(
             "the DataNode at {} takes blocks on {} and calls on {}",

@@ -16,6 +16,9 @@ pub struct Options {
     pub http_host: Option<String>,
     /// Directory of the journal and the image.
     pub dir: PathBuf,
+    /// Begins a new file system if the directory has none (`hdfs namenode -format`). Without it, such a directory is refused: it may
+    /// be the wrong one, or its disk may not be mounted.
+    pub may_format: bool,
     /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
     pub memory_bytes: u64,
     /// Connections that may be open.
@@ -33,6 +36,7 @@ impl Options {
             http_port: None,
             http_host: None,
             dir: dir.into(),
+            may_format: false,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,
             rules: Rules::default(),

@@ -44,6 +44,8 @@ impl NamenodePages {
         let summary: ContentSummaryResponse = self.service.ask("getContentSummary", &root)?;
         let mut exposition = Exposition::new(&[]);
         show(&report, &summary.summary, &mut exposition);
+        let what = "DataNodes that were refused since the start, by address and reason: the log names them";
+        exposition.gauge("fs_namesystem_refused_data_nodes", what, &[], self.service.refused());
         exposition.process();
         Ok(exposition.finish())
     }
@@ -76,7 +78,7 @@ impl Routes for NamenodePages {
 GET  /status              DataNodes, space, and what is missing
 GET  /api/v1/status       the same for programs
 GET  /metrics/prometheus  numbers for Prometheus
-GET  /healthz             200: it answers
+GET  /healthz             200, or 503 while the journal keeps no change
 ";
 
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
@@ -87,7 +89,10 @@ GET  /healthz             200: it answers
                 Err(error) => Response::text(500, format!("{error}\n")),
             }),
             "/metrics/prometheus" => self.metrics().map(|text| Response::text(200, text)),
-            "/healthz" => Ok(Response::text(200, "ok\n")),
+            "/healthz" => Ok(match self.service.fault() {
+                None => Response::text(200, "ok\n"),
+                Some(why) => Response::text(503, format!("changes are not kept: {why}\n")),
+            }),
             _ => return None,
         };
         Some(answer.unwrap_or_else(|refusal| Response::text(503, format!("{refusal}\n"))))

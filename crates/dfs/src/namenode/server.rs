@@ -1,5 +1,5 @@
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::http;
 use crate::memory::Memory;
-use crate::rpc::{RpcServer, process_user};
+use crate::rpc::{Groups, RpcServer, process_user};
 use crate::wire::proto::journal::Record;
 
 /// How often the NameNode looks at the clock.
@@ -37,10 +37,10 @@ pub struct Handle {
 }
 
 impl Server {
-    /// Starts a NameNode: it takes its state from its directory, or begins a new cluster in an empty one.
+    /// Starts a NameNode: it takes its state from its directory, or begins a new cluster in an empty one if it may.
     ///
     /// # Errors
-    /// The port is taken, or the directory cannot be used.
+    /// The port is taken, or the directory cannot be used or has no file system.
     pub async fn start(options: Options) -> Result<Handle> {
         let memory = Memory::new(options.memory_bytes)?;
         let mut handle = Self::start_in(options, memory.clone()).await?;
@@ -54,8 +54,17 @@ impl Server {
     /// As of [`start`](Self::start).
     pub async fn start_in(options: Options, memory: Memory) -> Result<Handle> {
         let clock = Clock::start();
-        let Options { host, port, dir, http_port, http_host, memory_bytes: _, connections_max, mut rules } =
-            options;
+        let Options {
+            host,
+            port,
+            dir,
+            may_format,
+            http_port,
+            http_host,
+            memory_bytes: _,
+            connections_max,
+            mut rules,
+        } = options;
         if rules.superuser.is_empty() {
             rules.superuser = process_user().await;
         }
@@ -64,14 +73,19 @@ impl Server {
                 .with_hint("name another port with --port, or 0 for a free one")
                 .with_source(error)
         })?;
-        let reading = tokio::task::spawn_blocking(move || read(dir, rules));
+        let folder = dir.clone();
+        let reading = tokio::task::spawn_blocking(move || read(folder, rules));
         let (journal, state) =
             reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let (ended, random) = (journal.ended(), fastrand::Rng::new());
         let mut decisions = Decisions::new(state, random, Box::new(journal), memory.clone());
+        if decisions.state.is_blank() && !may_format {
+            return Err(not_formatted(&dir));
+        }
         begin(&mut decisions, &host, &clock).await?;
         let pool = decisions.state.pool().to_owned();
-        let service = Arc::new(Service::new(decisions, clock));
+        let groups = Groups::default();
+        let service = Arc::new(Service::new(decisions, clock, groups.clone()));
         let mut tasks = Supervisor::new("NameNode");
         tasks.keep("ticker", tick(Arc::clone(&service)));
         let (tell, journal_ended) = oneshot::channel();
@@ -80,7 +94,7 @@ impl Server {
         });
         let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
         let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, pages).await?;
-        let rpc = Arc::new(RpcServer::new(service, memory));
+        let rpc = Arc::new(RpcServer::new(service, memory).with_groups(groups));
         let serving = serve_connections(listener, Gate::new(connections_max), rpc);
         info!("the NameNode of block pool {pool} listens on {}", serving.address());
         Ok(Handle { serving, http, journal_ended, tasks })
@@ -122,6 +136,13 @@ fn read(dir: PathBuf, rules: Rules) -> Result<(FileJournal<Record>, State)> {
     Ok((journal, state))
 }
 
+fn not_formatted(dir: &Path) -> Error {
+    let message = format!("there is no file system in '{}'", dir.display());
+    Error::new(Kind::NotFound, message).with_hint(
+        "--format begins a new one there; if there was one, look whether this is its directory and its disk is mounted",
+    )
+}
+
 /// Begins a new cluster, if there is none, and leads it.
 async fn begin(decisions: &mut Decisions, host: &str, clock: &Clock) -> Result<()> {
     let now = clock.now();
@@ -130,6 +151,7 @@ async fn begin(decisions: &mut Decisions, host: &str, clock: &Clock) -> Result<(
         // As HDFS names them.
         let cluster = format!("CID-{:016x}{:016x}", random.u64(..), random.u64(..));
         let pool = format!("BP-{}-{host}-{}", random.u32(..), now.wall_ms);
+        info!(pool, "a new file system begins");
         state.format(now.wall_ms, cluster, pool);
     }
     state.begin_term(now.wall_ms, now.steady_ms);

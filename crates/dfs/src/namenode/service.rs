@@ -1,22 +1,31 @@
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prost::Message;
-use tracing::{error, info};
+use tracing::{debug, info, warn};
 use yeoul_journal::{Journal, Kept, Promise};
 use yeoul_net::supervise::{DecisionLock, must_not_panic};
 
 use super::Context;
 use super::clock::Clock;
 use super::namespace::User;
-use super::state::{Kind, State, kind_of};
+use super::state::{Kind, State, TOO_FEW_DATANODES, kind_of};
+
 use crate::memory::{Memory, TableCharge};
-use crate::rpc::{Answer, Calls, Incoming};
+use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::Record;
+use crate::wire::proto::namenode::{GroupsResponse, UserRequest};
 use crate::wire::{Refusal, protocol};
 
 /// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
 const GROWTH_BYTES: u64 = 64 << 10;
+
+/// How long after a block was refused for lack of DataNodes it is tried again.
+const DATANODES_TRIED_AGAIN: Duration = Duration::from_millis(250);
+/// DataNodes of which it is remembered that they were refused.
+const REFUSED_MAX: usize = 1000;
 
 /// What one lock is around: the state, the chance that its decisions take, and the journal, which has the order of the
 /// decisions.
@@ -60,15 +69,94 @@ impl Decisions {
 }
 
 /// The calls of clients and DataNodes: each is decided under the lock, and answered once the journal has what it changed.
+#[derive(Clone)]
 pub struct Service {
     decisions: Arc<DecisionLock<Decisions>>,
     clock: Clock,
+    /// Refused registrations that the log has, by address and reason.
+    refused: Arc<Mutex<HashSet<(String, String)>>>,
+    groups: Groups,
 }
 
 impl Service {
     /// A service of this state.
-    pub fn new(decisions: Decisions, clock: Clock) -> Self {
-        Self { decisions: Arc::new(DecisionLock::new("the NameNode's state", decisions)), clock }
+    pub fn new(decisions: Decisions, clock: Clock, groups: Groups) -> Self {
+        let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
+        Self { decisions, clock, refused: Arc::default(), groups }
+    }
+
+    /// What is wrong with the journal, if changes are not kept at the moment.
+    pub fn fault(&self) -> Option<String> {
+        self.decisions.lock().journal.fault()
+    }
+
+    /// Answers for the groups of a user (`hdfs groups`).
+    fn groups_of_user(&self, call: &Incoming) -> Answer {
+        if call.method != "getGroupsForUser" {
+            return Answer::Now(Err(Refusal::unsupported(&call.method)));
+        }
+        let request = match UserRequest::decode(call.argument.clone()) {
+            Ok(request) => request,
+            Err(error) => {
+                return Answer::Now(Err(Refusal::new(Exception::HadoopIllegalArgument, error.to_string())));
+            }
+        };
+        let known = self.groups.clone();
+        Answer::Later(Box::pin(async move {
+            Ok(GroupsResponse { groups: known.of(&request.user).await }.encode_to_vec())
+        }))
+    }
+
+    /// Has the groups of users asked for anew, for connections from now on.
+    fn refresh_groups(&self, call: &Incoming) -> Outcome {
+        if call.method != "refreshUserToGroupsMappings" {
+            return Err(Refusal::unsupported(&call.method));
+        }
+        let is_superuser = self.decisions.lock().state.is_superuser(&call.user, &call.groups);
+        let user = User { name: call.user.to_string(), groups: call.groups.to_vec(), is_superuser };
+        user.check_superuser("refreshUserToGroupsMappings")?;
+        self.groups.forget_all();
+        Ok(Vec::new())
+    }
+
+    /// How many DataNodes were refused, by address and reason.
+    pub fn refused(&self) -> usize {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Logs that a DataNode is refused, once for each reason: it asks again each second.
+    fn log_refused(&self, ip: &str, why: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED_MAX {
+            refused.clear();
+        }
+        if refused.insert((ip.to_owned(), why.to_owned())) {
+            warn!(from = ip, why, "a DataNode is refused");
+        }
+    }
+
+    /// Adds a block once a DataNode is there, for as long as one may be on its way to a NameNode that has just started.
+    async fn add_block_later(self, call: Incoming) -> Outcome {
+        loop {
+            tokio::time::sleep(DATANODES_TRIED_AGAIN).await;
+            let outcome = match self.decide(call.clone(), false) {
+                Answer::Now(outcome) => outcome,
+                Answer::Later(outcome) => outcome.await,
+            };
+            if !self.is_to_wait(&call, &outcome) {
+                return outcome;
+            }
+        }
+    }
+
+    /// True for a block that finds no DataNode because the NameNode has only just started.
+    fn is_to_wait(&self, call: &Incoming, outcome: &Outcome) -> bool {
+        let lacks_nodes = |refusal: &Refusal| {
+            refusal.exception == Exception::Io && refusal.message.contains(TOO_FEW_DATANODES)
+        };
+        call.method == "addBlock"
+            && outcome.as_ref().is_err_and(lacks_nodes)
+            && self.decisions.lock().state.awaits_datanodes(self.clock.now().steady_ms)
     }
 
     /// Looks at the clock, and begins an image if the journal has grown enough.
@@ -140,7 +228,8 @@ impl Service {
                     outcome
                 }
                 Err(error) => {
-                    error!(%error, "a change could not be kept");
+                    // The journal has logged it, once for all changes.
+                    debug!(%error, "a change could not be kept");
                     Err(Refusal::new(Exception::Io, format!("the change may not have been kept: {error}")))
                 }
             }
@@ -150,18 +239,35 @@ impl Service {
 
 impl Calls for Service {
     fn call(&self, call: Incoming) -> Answer {
+        match call.protocol.as_str() {
+            protocol::USER_MAPPINGS => return self.groups_of_user(&call),
+            protocol::REFRESH_USER_MAPPINGS => return Answer::Now(self.refresh_groups(&call)),
+            _ => {}
+        }
         let is_ours = call.protocol == protocol::CLUSTER;
         match check_protocol(&call, is_ours) {
-            Ok(()) => self.decide(call, is_ours),
-            Err(refusal) => Answer::Now(Err(refusal)),
+            Ok(()) => {}
+            Err(refusal) => return Answer::Now(Err(refusal)),
+        }
+        let (ip, asked) =
+            (Arc::clone(&call.ip), (!is_ours && call.method == "addBlock").then(|| call.clone()));
+        let is_registration = is_ours && call.method == "register";
+        match (self.decide(call, is_ours), asked) {
+            (Answer::Now(outcome), Some(call)) if self.is_to_wait(&call, &outcome) => {
+                Answer::Later(Box::pin(self.clone().add_block_later(call)))
+            }
+            (Answer::Now(Err(refusal)), _) if is_registration => {
+                self.log_refused(&ip, &refusal.message);
+                Answer::Now(Err(refusal))
+            }
+            (answer, _) => answer,
         }
     }
 }
 
 fn check_protocol(call: &Incoming, is_ours: bool) -> Result<(), Refusal> {
     if !is_ours && call.protocol != protocol::CLIENT {
-        let message = format!("Unknown protocol: {}", call.protocol);
-        return Err(Refusal::new(Exception::NoSuchProtocol, message));
+        return Err(Refusal::of_protocol(&call.protocol, &call.method));
     }
     if call.version != protocol::VERSION {
         let message =

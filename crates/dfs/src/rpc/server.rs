@@ -46,7 +46,7 @@ const FATAL_VERSION: i32 = 14;
 const FATAL_UNAUTHORIZED: i32 = 15;
 
 /// A call as a service gets it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Incoming {
     /// The user that the connection named.
     pub user: Arc<str>,
@@ -94,6 +94,12 @@ impl<C: Calls> RpcServer<C> {
     /// A server of these calls, which has its memory of `memory`.
     pub fn new(calls: Arc<C>, memory: Memory) -> Self {
         Self { calls, groups: Groups::default(), memory }
+    }
+
+    /// The same server with groups of users that others ask for, too.
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
+mod checksums;
 mod memory;
 
 use std::io::{Read, Write};
@@ -133,13 +134,18 @@ fn connect_data(located: &LocatedBlock, at: usize) -> TcpStream {
 
 /// Begins a pipeline through all nodes of a block.
 fn begin_write(located: &LocatedBlock) -> TcpStream {
+    begin_write_with(located, Chunking::default())
+}
+
+/// The same with checksums of another kind.
+fn begin_write_with(located: &LocatedBlock, chunking: Chunking) -> TcpStream {
     let mut stream = connect_data(located, 0);
     let request = WriteBlock {
         header: header(&located.block),
         targets: located.locations[1..].to_vec(),
         stage: 6,
         pipeline_size: located.locations.len() as u32,
-        requested_checksum: Chunking::default().to_message(),
+        requested_checksum: chunking.to_message(),
         storage_id: Some(located.storage_ids[0].clone()),
         target_storage_ids: located.storage_ids[1..].to_vec(),
         target_storage_types: vec![1; located.locations.len() - 1],
@@ -152,23 +158,31 @@ fn begin_write(located: &LocatedBlock) -> TcpStream {
 }
 
 fn packet(header: Header, data: &[u8]) -> Vec<u8> {
+    packet_with(header, data, Chunking::default())
+}
+
+fn packet_with(header: Header, data: &[u8], chunking: Chunking) -> Vec<u8> {
     let (mut checksums, mut bytes) = (Vec::new(), BytesMut::new());
-    Chunking::default().compute(data, &mut checksums);
+    chunking.compute(data, &mut checksums);
     header.encode(checksums.len(), &mut bytes);
     [&bytes[..], &checksums, data].concat()
 }
 
 fn write_block(located: &LocatedBlock, data: &[u8]) {
-    let mut stream = begin_write(located);
+    write_block_with(located, data, Chunking::default());
+}
+
+fn write_block_with(located: &LocatedBlock, data: &[u8], chunking: Chunking) {
+    let mut stream = begin_write_with(located, chunking);
     let mut sequence = 0;
     for (at, part) in data.chunks(PACKET).enumerate() {
         let offset = (at * PACKET) as u64;
         let head = Header { offset, sequence, is_last: false, data: part.len(), sync: at == 0 };
-        stream.write_all(&packet(head, part)).unwrap();
+        stream.write_all(&packet_with(head, part, chunking)).unwrap();
         sequence += 1;
     }
     let last = Header { offset: data.len() as u64, sequence, is_last: true, data: 0, sync: false };
-    stream.write_all(&packet(last, &[])).unwrap();
+    stream.write_all(&packet_with(last, &[], chunking)).unwrap();
     for expected in 0..=sequence {
         let ack: PipelineAck = read_message(&mut stream);
         assert_eq!((ack.sequence, ack.replies.as_slice()), (expected, &[0, 0, 0][..]));
@@ -231,6 +245,14 @@ fn read_from(
     delimited::put(&ClientReadStatus { status: 6 }, &mut status);
     stream.write_all(&status).unwrap();
     Ok(read)
+}
+
+fn metrics_of(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics/prometheus HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 async fn blocks_of(client: &mut Client, path: &str) -> Vec<LocatedBlock> {
@@ -518,9 +540,19 @@ async fn a_directory_serves_one_process_and_one_cluster() {
 
     // Another NameNode's cluster, and the same DataNode: it is not taken, and keeps what it has.
     std::fs::remove_dir_all(dir.path().join("namenode")).unwrap();
-    let cluster = start(dir.path(), 1).await;
+    let mut options = Options::new(1, dir.path());
+    (options.namenode.port, options.namenode.http_port) = (0, Some(0));
+    let cluster = Cluster::start(options).await.unwrap();
     let mut client = connect(cluster.address()).await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let metrics = cluster.http_address().unwrap();
+    let was_refused = move || metrics_of(metrics).contains("fs_namesystem_refused_data_nodes 1");
+    for _ in 0..600 {
+        if tokio::task::spawn_blocking(was_refused).await.unwrap() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(tokio::task::spawn_blocking(was_refused).await.unwrap(), "the DataNode did not come");
     let all = calls::DatanodeReportRequest { kind: 1 };
     let report: calls::DatanodeReportResponse = client.call("getDatanodeReport", &all).await.unwrap();
     assert_eq!(report.datanodes, []);

@@ -43,7 +43,7 @@ async fn a_namenode_without_memory_takes_nothing_new_and_answers_what_is_asked()
     let dir = tempfile::tempdir().unwrap();
     // Nobody has its limit follow the process: other tests run in it.
     let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
-    let options = namenode::Options { port: 0, ..namenode::Options::new(dir.path()) };
+    let options = namenode::Options { port: 0, may_format: true, ..namenode::Options::new(dir.path()) };
     let namenode = namenode::Server::start_in(options, memory.clone()).await.unwrap();
     as_root(namenode.address()).await;
     let mut client = connect(namenode.address()).await;
@@ -114,7 +114,11 @@ async fn is_answered(located: &LocatedBlock, at: usize) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_datanode_without_memory_lets_transfers_wait() {
     let dir = tempfile::tempdir().unwrap();
-    let options = namenode::Options { port: 0, ..namenode::Options::new(dir.path().join("namenode")) };
+    let options = namenode::Options {
+        port: 0,
+        may_format: true,
+        ..namenode::Options::new(dir.path().join("namenode"))
+    };
     let namenode = namenode::Server::start(options).await.unwrap();
     let mut memories = Vec::new();
     let mut datanodes = Vec::new();
@@ -175,7 +179,11 @@ async fn a_transfer_is_charged_for_as_long_as_it_is_open() {
     /// Two threads, buffers and a packet.
     const TRANSFER: u64 = 512 << 10;
     let dir = tempfile::tempdir().unwrap();
-    let options = namenode::Options { port: 0, ..namenode::Options::new(dir.path().join("namenode")) };
+    let options = namenode::Options {
+        port: 0,
+        may_format: true,
+        ..namenode::Options::new(dir.path().join("namenode"))
+    };
     let namenode = namenode::Server::start(options).await.unwrap();
     let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
     let options = datanode::Options {

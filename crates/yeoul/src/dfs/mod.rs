@@ -21,7 +21,7 @@ Examples:
   hdfs dfs -fs hdfs://127.0.0.1:8020 -cat /data.csv
 
 On several machines:
-  yeoul dfs namenode --host 10.0.0.1 --dir /var/lib/yeoul/namenode
+  yeoul dfs namenode --format --host 10.0.0.1 --dir /var/lib/yeoul/namenode
   yeoul dfs datanode --namenode 10.0.0.1:8020 --dir /data/1,/data/2 --rack /dc1/rack2
 
 The Hadoop client needs fs.defaultFS=hdfs://10.0.0.1:8020 and nothing else; docs/dfs.md has the rest.

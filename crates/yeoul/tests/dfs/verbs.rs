@@ -173,7 +173,7 @@ fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
         property("dfs.namenode.handler.count", "64"),
     ];
     folder.write("conf/hdfs-site.xml", format!("<configuration>\n{}</configuration>", site.concat()));
-    let namenode = Server::start(&folder, &["namenode", "--conf", "conf", "--port", "0"]);
+    let namenode = Server::start(&folder, &["namenode", "--format", "--conf", "conf", "--port", "0"]);
     let flags = ["--conf", "conf", "--namenode", &namenode.address, "--port", "0", "--ipc-port", "0"];
     let datanode = Server::start(&folder, &[&["datanode"][..], &flags].concat());
     assert_eq!(folder.names(), ["conf", "data1", "data2", "name"]);

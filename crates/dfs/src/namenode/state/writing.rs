@@ -21,6 +21,8 @@ use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 /// Blocks of a file, as in HDFS (`dfs.namenode.fs-limits.max-blocks-per-file`).
 const BLOCKS_PER_FILE_MAX: usize = 10_000;
+/// Words of the refusal of a block for which there are too few DataNodes.
+pub const TOO_FEW_DATANODES: &str = "could only be written to";
 
 impl State {
     pub(super) fn add_block(
@@ -130,7 +132,7 @@ impl State {
         let possible = candidates.len();
         if possible < needed {
             let message = format!(
-                "File {} could only be written to {possible} of the {needed} {what}. There are {running} datanode(s) \
+                "File {} {TOO_FEW_DATANODES} {possible} of the {needed} {what}. There are {running} datanode(s) \
                  running with room for a block of {block_size} bytes and {} node(s) are excluded in this operation.",
                 request.src,
                 excluded.len()
