@@ -157,7 +157,16 @@ impl CheckpointStore {
                     self.write_spark_logs(&last)?;
                     let generation = last.generation.max(newest_generation) + 1;
                     let run_id = run_id.clone();
-                    Manifest { generation, run_id, batch, timestamp_ms: claim.now_ms, output, ..last }
+                    let rows_until = Some(last.rows_until());
+                    Manifest {
+                        generation,
+                        run_id,
+                        batch,
+                        rows_until,
+                        timestamp_ms: claim.now_ms,
+                        output,
+                        ..last
+                    }
                 }
                 None if newest.is_some() => {
                     let text = format!("no checkpoint in '{}' can be used", self.storage.display(""));
@@ -175,6 +184,7 @@ impl CheckpointStore {
                         generation: 1,
                         run_id: run_id.clone(),
                         batch,
+                        rows_until: None,
                         timestamp_ms: claim.now_ms,
                         watermark_ms: 0,
                         late_watermark_ms: 0,

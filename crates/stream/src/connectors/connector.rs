@@ -316,14 +316,27 @@ impl SinkConnector {
         }
     }
 
-    /// Opens it for the epochs from `open` on.
+    /// Checks that nobody else's rows lie where those of a new query are to come.
+    ///
+    /// # Errors
+    /// `Conflict` if some do.
+    pub fn check_unused(&self) -> Result<()> {
+        if let Self::Files(options) = self { FileSink::check_unused(options) } else { Ok(()) }
+    }
+
+    /// Opens it for the epochs from `open` on. Rows of epochs after `rows_until` come again.
     ///
     /// # Errors
     /// `Invalid` for options that Kafka's client refuses.
-    pub fn open(&self, transactions: Option<Transactions>, open: BatchId) -> Result<Box<dyn Sink>> {
+    pub fn open(
+        &self,
+        transactions: Option<Transactions>,
+        open: BatchId,
+        rows_until: BatchId,
+    ) -> Result<Box<dyn Sink>> {
         Ok(match self {
             Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), transactions, open)?),
-            Self::Files(options) => Box::new(FileSink::open(options, open)?),
+            Self::Files(options) => Box::new(FileSink::open(options, open, rows_until)?),
             Self::Console => Box::new(ConsoleSink::default()),
             Self::Memory(rows) => Box::new(MemorySink::new(rows.clone())),
             Self::Noop => Box::new(NoopSink::default()),

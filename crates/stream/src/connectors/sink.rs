@@ -22,4 +22,13 @@ pub trait Sink: Send {
     /// # Errors
     /// As [`write`](Self::write).
     fn acknowledged(&mut self) -> Result<Option<BatchId>>;
+
+    /// Takes back what it can of an epoch that has ended and is no checkpoint: another process has taken the query over, and gives
+    /// the rows.
+    ///
+    /// # Errors
+    /// If they stay where a reader takes them for rows of the query.
+    fn withdraw(&mut self, _batch: BatchId) -> Result<()> {
+        Ok(())
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::start;
@@ -112,7 +112,60 @@ fn files_of_another_query_stay() {
     fs::write(place.path().join("out/batch-7.json"), "{}").unwrap();
     let error = run(place.path(), COUNTS).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let error = run(place.path(), COUNTS).expect_err("the second try finds them, too");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(place.path().join("out/batch-7.json").exists());
+}
+
+/// Rows of all batches, sorted.
+fn rows_out(folder: &Path) -> Vec<String> {
+    let mut rows: Vec<String> = written(folder).into_values().flatten().collect();
+    rows.sort();
+    rows
+}
+
+fn manifests(folder: &Path) -> BTreeMap<u64, PathBuf> {
+    let entries = fs::read_dir(folder.join("checkpoint/counts/yeoul/manifests")).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.file_name().unwrap().to_str().unwrap().parse().unwrap(), path)).collect()
+}
+
+#[test]
+fn rows_come_once_though_processes_die_between_their_claims_and_their_sinks() {
+    let whole = tempfile::tempdir().unwrap();
+    inputs(whole.path());
+    run(whole.path(), COUNTS).unwrap();
+    for (kept, deaths) in [(3, 1), (3, 2), (4, 1), (4, 20), (1, 3)] {
+        let place = tempfile::tempdir().unwrap();
+        inputs(place.path());
+        run(place.path(), COUNTS).unwrap();
+        for path in manifests(place.path()).split_off(&kept).into_values() {
+            fs::remove_file(path).unwrap();
+        }
+        let (out, aside) = (place.path().join("out"), place.path().join("aside"));
+        fs::rename(&out, &aside).unwrap();
+        fs::write(&out, "no directory").unwrap();
+        for _ in 0..deaths {
+            run(place.path(), COUNTS).expect_err("the sink cannot be opened");
+        }
+        fs::remove_file(&out).unwrap();
+        fs::rename(&aside, &out).unwrap();
+        run(place.path(), COUNTS).unwrap();
+        assert_eq!(rows_out(place.path()), rows_out(whole.path()), "{kept} epochs, {deaths} claims");
+    }
+}
+
+#[test]
+fn rows_come_once_though_the_last_checkpoint_is_damaged() {
+    let place = tempfile::tempdir().unwrap();
+    inputs(place.path());
+    run(place.path(), COUNTS).unwrap();
+    let rows = rows_out(place.path());
+    let (_, last) = manifests(place.path()).pop_last().unwrap();
+    let content = fs::read(&last).unwrap();
+    fs::write(&last, &content[..content.len() - 9]).unwrap();
+    run(place.path(), COUNTS).unwrap();
+    assert_eq!(rows_out(place.path()), rows);
 }
 
 #[test]

@@ -86,13 +86,14 @@ impl Checked {
         Ok(Self { streams, sink, store, place, is_known })
     }
 
-    /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot.
+    /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot, and of
+    /// a new query that nobody else's rows lie where its own are to come.
     ///
     /// # Errors
     /// As a connector.
     pub fn check_connectors(&self) -> Result<()> {
         if !self.is_known {
-            return Ok(());
+            return self.sink.check_unused();
         }
         self.streams.iter().try_for_each(StreamConnector::check)?;
         self.sink.check()
@@ -156,7 +157,7 @@ impl Opened {
             let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
         }
-        let sink = sink.open(transactions.clone(), open)?;
+        let sink = sink.open(transactions.clone(), open, recovered.manifest.rows_until())?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })
     }
 }

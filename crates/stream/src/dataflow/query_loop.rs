@@ -387,7 +387,12 @@ impl<'a> QueryLoop<'a> {
                     self.complete = manifest;
                     self.shared.progressed(progress);
                 }
-                Command::Yield => return Err(taken_over(&self.name)),
+                Command::Yield => {
+                    if let Some(InFlight { manifest, .. }) = &self.in_flight {
+                        self.sink.withdraw(manifest.batch)?;
+                    }
+                    return Err(taken_over(&self.name));
+                }
                 Command::End => self.is_ended = true,
             }
         }
@@ -431,6 +436,7 @@ impl<'a> QueryLoop<'a> {
         let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
         let mut manifest = Manifest {
             batch,
+            rows_until: None,
             timestamp_ms: now,
             sources: positions.collect(),
             watermark_ms,

@@ -32,6 +32,7 @@ fn open_on(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> CheckpointSto
 pub(in crate::checkpoint) fn after(manifest: &Manifest, offset: u64) -> Manifest {
     let mut next = manifest.clone();
     next.batch = manifest.batch.next();
+    next.rows_until = None;
     next.sources[0].offset = json!(offset);
     next
 }
@@ -48,7 +49,9 @@ fn a_query_goes_on_from_its_last_checkpoint() {
     assert!(!again.is_new);
     assert_ne!(again.manifest.run_id, one.run_id);
     let run_id = again.manifest.run_id.clone();
-    let expected = Manifest { generation: 2, run_id, batch: BatchId(2), timestamp_ms: 1, ..one.clone() };
+    let rows_until = Some(BatchId(1));
+    let expected =
+        Manifest { generation: 2, run_id, batch: BatchId(2), rows_until, timestamp_ms: 1, ..one.clone() };
     assert_eq!(again.manifest, expected);
     let text = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
     assert_eq!(text("metadata"), format!("{{\"id\":\"{}\"}}", one.query_id));

@@ -32,6 +32,10 @@ pub struct Manifest {
     pub run_id: Option<String>,
     /// The epoch that it ends.
     pub batch: BatchId,
+    /// Of the claim of a process: the last epoch whose rows are out, that of the checkpoint from which it goes on. Other manifests,
+    /// and claims of older versions, are of their own epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_until: Option<BatchId>,
     /// When, in milliseconds since 1970.
     pub timestamp_ms: i64,
     /// The watermark of the next epoch, in milliseconds since 1970; 0 before there was a row.
@@ -102,6 +106,11 @@ impl fmt::Display for ManifestError {
 impl std::error::Error for ManifestError {}
 
 impl Manifest {
+    /// The last epoch whose rows are out.
+    pub fn rows_until(&self) -> BatchId {
+        self.rows_until.unwrap_or(self.batch)
+    }
+
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let content = serde_json::to_vec(self).expect("its maps have texts as keys");
@@ -155,6 +164,7 @@ impl Manifest {
             generation: 1,
             run_id: None,
             batch: BatchId(0),
+            rows_until: None,
             timestamp_ms: 0,
             watermark_ms: 0,
             late_watermark_ms: 0,
@@ -178,6 +188,7 @@ mod tests {
             generation: 3,
             run_id: None,
             batch: BatchId(12),
+            rows_until: None,
             timestamp_ms: 1_700_000_000_123,
             watermark_ms: 17,
             late_watermark_ms: 16,

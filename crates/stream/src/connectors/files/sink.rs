@@ -1,6 +1,6 @@
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -12,8 +12,10 @@ use crate::connectors::format::{CsvDialect, write_json_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::OptionMap;
 
-/// Name of the file that an epoch's rows are written to until it ends.
-const UNFINISHED: &str = ".batch.unfinished";
+/// Begin of the names of files.
+const BATCH: &str = "batch-";
+/// Begin and end of the names of files that are not at their end: each process has epochs of its own, so no two write to one of them.
+const UNFINISHED: (&str, &str) = (".batch", ".unfinished");
 
 /// Options of a sink of files.
 #[derive(Debug, Clone)]
@@ -86,52 +88,90 @@ impl FileFormat {
 
 /// Sink that writes the rows of each epoch to a file of their own in a directory, `batch-N.json` or `batch-N.csv`, a line each; an epoch
 /// without rows has an empty one, but for a header. A file comes as a whole at its epoch's end and is synced then. A process that goes on from a checkpoint
-/// removes files of epochs after it, whose rows come again.
+/// removes files of epochs after it, whose rows come again. The epoch that a process claims has no file.
 #[derive(Debug)]
 pub struct FileSink {
     folder: PathBuf,
     format: FileFormat,
-    open: Option<BufWriter<File>>,
+    /// The epoch that is open.
+    epoch: BatchId,
+    /// The file of its rows, once it has some.
+    file: Option<BufWriter<File>>,
     acknowledged: Option<BatchId>,
 }
 
 impl FileSink {
-    /// Opens the directory for the epochs from `open` on.
+    /// Checks that a directory has no files of another query.
     ///
     /// # Errors
-    /// `Conflict` if a new query finds files of another one; if the directory cannot be used.
-    pub fn open(options: &FileSinkOptions, open: BatchId) -> Result<Self> {
-        let (folder, format) = (options.path.as_path(), options.format.clone());
-        make_folders(&ModedDisk::of_umask(), folder)?; // its readers are the user's
-        for entry in std::fs::read_dir(folder)? {
-            let entry = entry?;
-            let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
-            if open.0 <= 1 {
+    /// `Conflict` if it has; if the directory cannot be read.
+    pub fn check_unused(options: &FileSinkOptions) -> Result<()> {
+        let folder = options.path.as_path();
+        let entries = match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            if entry?.file_name().to_str().and_then(number_of).is_some() {
                 let text = format!("the directory '{}' has files of another query", folder.display());
                 return Err(Error::new(ErrorKind::Conflict, text)
                     .with_hint("take an empty directory for a query with a new checkpoint"));
             }
-            // The epoch before `open` is the claim of this process: it has no rows.
-            if number + 1 >= open.0 {
-                std::fs::remove_file(entry.path())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the directory for the epochs from `open` on. Files of epochs after `rows_until` go, whose rows come again, and what
+    /// processes before left unfinished.
+    ///
+    /// # Errors
+    /// If the directory cannot be used.
+    pub fn open(options: &FileSinkOptions, open: BatchId, rows_until: BatchId) -> Result<Self> {
+        let (folder, format) = (options.path.as_path(), options.format.clone());
+        make_folders(&ModedDisk::of_umask(), folder)?; // its readers are the user's
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let is_unfinished = name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1);
+            if is_unfinished || number_of(name).is_some_and(|number| number > rows_until.0) {
+                remove(&entry.path())?;
             }
         }
-        Ok(Self { folder: folder.to_owned(), format, open: None, acknowledged: None })
+        Ok(Self { folder: folder.to_owned(), format, epoch: open, file: None, acknowledged: None })
+    }
+
+    /// Path of the file of the open epoch until it ends.
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join(format!("{}-{}{}", UNFINISHED.0, self.epoch, UNFINISHED.1))
+    }
+
+    /// Path of the file of an epoch that has ended.
+    fn finished(&self, batch: BatchId) -> PathBuf {
+        self.folder.join(format!("{BATCH}{batch}{}", self.format.extension()))
     }
 
     fn file(&mut self) -> Result<&mut BufWriter<File>> {
-        if self.open.is_none() {
-            let mut file = BufWriter::new(File::create(self.folder.join(UNFINISHED))?);
+        if self.file.is_none() {
+            let mut file = BufWriter::new(File::create(self.unfinished())?);
             file.write_all(&self.format.head()?)?;
-            self.open = Some(file);
+            self.file = Some(file);
         }
-        Ok(self.open.as_mut().expect("it was just opened"))
+        Ok(self.file.as_mut().expect("it was just opened"))
+    }
+}
+
+/// Removes a file that may be gone.
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
 /// Epoch of a file.
 fn number_of(name: &str) -> Option<u64> {
-    let number = name.strip_prefix("batch-")?;
+    let number = name.strip_prefix(BATCH)?;
     number.strip_suffix(".json").or_else(|| number.strip_suffix(".csv"))?.parse().ok()
 }
 
@@ -142,18 +182,63 @@ impl Sink for FileSink {
     }
 
     fn barrier(&mut self, batch: BatchId) -> Result<()> {
+        assert_eq!(batch, self.epoch, "epochs end one after another");
         self.file()?;
-        let file = self.open.take().expect("it is open");
+        let file = self.file.take().expect("it is open");
         let file = file.into_inner().map_err(|error| Error::from(error.into_error()))?;
         file.sync_all()?;
-        let name = self.folder.join(format!("batch-{}{}", batch.0, self.format.extension()));
-        RealDisk.rename(&self.folder.join(UNFINISHED), &name)?;
+        RealDisk.rename(&self.unfinished(), &self.finished(batch))?;
         RealDisk.sync_folder(&self.folder)?;
+        self.epoch = batch.next();
         self.acknowledged = Some(batch);
         Ok(())
     }
 
     fn acknowledged(&mut self) -> Result<Option<BatchId>> {
         Ok(self.acknowledged)
+    }
+
+    fn withdraw(&mut self, batch: BatchId) -> Result<()> {
+        remove(&self.finished(batch))?;
+        remove(&self.unfinished())?;
+        Ok(RealDisk.sync_folder(&self.folder)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn rows(value: i64) -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+        RecordBatch::try_from_iter([("v", column)]).unwrap()
+    }
+
+    #[test]
+    fn two_processes_do_not_write_to_each_others_files_and_the_first_takes_its_rows_back() {
+        let place = tempfile::tempdir().unwrap();
+        let options = FileSinkOptions { path: place.path().to_owned(), format: FileFormat::Json };
+        let mut first = FileSink::open(&options, BatchId(5), BatchId(4)).unwrap();
+        first.write(&rows(1)).unwrap();
+        // It stands still, and the next process claims epoch 5.
+        let mut second = FileSink::open(&options, BatchId(6), BatchId(4)).unwrap();
+        second.write(&rows(1)).unwrap();
+        first.barrier(BatchId(5)).expect_err("its file is gone");
+        let mut third = FileSink::open(&options, BatchId(7), BatchId(4)).unwrap();
+        let mut overtaken = FileSink::open(&options, BatchId(6), BatchId(4)).unwrap();
+        overtaken.write(&rows(1)).unwrap();
+        third.write(&rows(1)).unwrap();
+        overtaken.barrier(BatchId(6)).unwrap();
+        overtaken.write(&rows(2)).unwrap();
+        third.barrier(BatchId(7)).unwrap();
+        overtaken.withdraw(BatchId(6)).unwrap();
+        let names: Vec<_> =
+            std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["batch-7.json"]);
+        assert_eq!(std::fs::read_to_string(place.path().join("batch-7.json")).unwrap(), "{\"v\":1}\n");
     }
 }
