@@ -2,13 +2,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, TableReference};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Volatility};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, NegativeExpr, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
@@ -26,6 +28,7 @@ use keyed::KeyedCall;
 use walk::{Base, Relation, Walk};
 
 mod aggregate;
+mod constants;
 pub(super) mod distinct;
 mod join;
 mod keyed;
@@ -226,7 +229,8 @@ fn context() -> SessionContext {
     // Rows whose key is null match nothing: dropped before the watermark they do not move it, as in Spark.
     options.optimizer.filter_null_join_keys = true;
     options.execution.time_zone = Some("+00:00".to_owned());
-    let context = SessionContext::new_with_config(config);
+    let state = SessionContext::new_with_config(config).state();
+    let context = SessionContext::new_with_state(constants::with_checked_constants(state));
     // It makes a semi join of a join below groups, which needs a watermark where the join needs none.
     context.remove_optimizer_rule("eliminate_join");
     context.register_udf(distinct::within_watermark());
@@ -305,26 +309,36 @@ fn planning(error: DataFusionError) -> Error {
 }
 
 /// An expression over rows, which computes with errors, not with wrong numbers.
-fn physical(
-    state: &SessionState,
-    expr: Expr,
-    schema: &DFSchema,
-) -> Result<Arc<dyn datafusion::physical_expr::PhysicalExpr>> {
-    use datafusion::common::tree_node::Transformed;
-    use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::BinaryExpr;
-
+fn physical(state: &SessionState, expr: Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
     let planned = state.create_physical_expr(expr, schema).map_err(planning)?;
+    checked(planned, schema.as_arrow()).map_err(planning)
+}
+
+/// The expression, whose integers do not wrap around.
+fn checked(
+    planned: Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
     let checked = planned.transform_up(|node| {
-        let Some(binary) = node.downcast_ref::<BinaryExpr>() else { return Ok(Transformed::no(node)) };
-        if !matches!(binary.op(), Operator::Plus | Operator::Minus | Operator::Multiply) {
+        let (left, operator, right) = if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
+            (Arc::clone(binary.left()), *binary.op(), Arc::clone(binary.right()))
+        } else if let Some(negative) = node.downcast_ref::<NegativeExpr>() {
+            let of = negative.arg().data_type(schema)?;
+            if !of.is_signed_integer() {
+                return Ok(Transformed::no(node));
+            }
+            // The negative of the least number does not fit, and `NegativeExpr` would give the number itself.
+            (lit(ScalarValue::new_zero(&of)?), Operator::Minus, Arc::clone(negative.arg()))
+        } else {
+            return Ok(Transformed::no(node));
+        };
+        if !matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply) {
             return Ok(Transformed::no(node));
         }
-        let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-        let checked = BinaryExpr::new(left, *binary.op(), right).with_fail_on_overflow(true);
+        let checked = BinaryExpr::new(left, operator, right).with_fail_on_overflow(true);
         Ok(Transformed::yes(Arc::new(checked) as _))
     });
-    Ok(checked.map_err(planning)?.data)
+    Ok(checked?.data)
 }
 
 #[cfg(test)]

@@ -323,3 +323,35 @@ fn an_aggregation_without_keys_has_one_group() {
     assert_eq!(out[0].column(1).as_primitive::<Float64Type>().value(0), 1.0);
     assert_eq!(out[0].column(2).data_type(), &DataType::UInt64);
 }
+
+#[test]
+fn a_number_that_does_not_fit_its_type_is_an_error_and_not_another_number() {
+    let pushed = |select: &str, value: i64| {
+        let query = query(&format!("SELECT {select} AS x FROM t"));
+        let mut ours = Operators::new(&query, &manifest((0, 0)), None).unwrap();
+        let rows = ours.push(batch(&[Row { key: None, value: Some(value), time_ms: None }]))?;
+        Ok::<_, crate::error::Error>(rows[0].clone())
+    };
+    for (select, value, fits) in [
+        ("-v", i64::MIN, i64::MIN + 1),
+        ("1 + -v", i64::MIN, -5),
+        ("abs(v)", i64::MIN, i64::MIN + 1),
+        ("v - 1", i64::MIN, i64::MIN + 1),
+        ("v + v", i64::MAX, 1),
+        ("v * -1", i64::MIN, i64::MAX),
+        ("v / -1", i64::MIN, i64::MAX),
+        ("gcd(v, 0)", i64::MIN, 4),
+        ("lcm(v, 3)", i64::MAX, 4),
+        ("CAST(v AS INT)", 1 << 31, 7),
+        ("-CAST(v AS INT)", -1 << 31, -7),
+        ("-CAST(v AS SMALLINT)", -1 << 15, -7),
+        ("-CAST(v AS TINYINT)", -1 << 7, -7),
+        ("abs(CAST(v AS TINYINT))", -1 << 7, -7),
+    ] {
+        let error = pushed(select, value).map(|rows| format!("{select}: {:?}", rows.column(0))).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Invalid, "{select}: {error}");
+        assert_eq!(pushed(select, fits).unwrap().num_rows(), 1, "{select}");
+    }
+    assert_eq!(pushed("-v", 7).unwrap().column(0).as_primitive::<Int64Type>().value(0), -7);
+    assert_eq!(pushed("-f", 8).unwrap().column(0).as_primitive::<Float64Type>().value(0), -2.0);
+}
