@@ -2,7 +2,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::ErrorKind;
+use crate::{ErrorKind, without_users};
 
 /// The result of operations that fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// hint, and the cause.
 ///
 /// Its text is the message alone; causes are in the chain of its [`source`](StdError::source), which
-/// [`Report`](crate::Report) prints. A clone shares its cause. A part that knows more about its failures adds it with
+/// [`Report`](crate::Report) prints. Addresses in it lose their users and passwords. A clone shares its cause. A part that knows more about its failures adds it with
 /// `From` for its own types, or wraps this.
 ///
 /// ```
@@ -40,13 +40,13 @@ struct Inner {
 impl Error {
     /// An error of a kind. The message names the thing, what was expected, and what was found.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
+        Self(Box::new(Inner { kind, message: shown(message.into()), hint: None, source: None }))
     }
 
     /// Adds what a person can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(shown(hint.into()));
         self
     }
 
@@ -68,6 +68,11 @@ impl Error {
     }
 }
 
+/// The text without the users of addresses.
+fn shown(text: String) -> String {
+    if text.contains("://") { without_users(&text).into_owned() } else { text }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
@@ -79,7 +84,7 @@ impl fmt::Debug for Error {
         write!(f, "{}: {}", self.0.kind, self.0.message)?;
         let mut cause = self.source();
         while let Some(error) = cause {
-            write!(f, "; caused by: {error}")?;
+            write!(f, "; caused by: {}", without_users(&error.to_string()))?;
             cause = error.source();
         }
         Ok(())
@@ -101,6 +106,18 @@ impl From<io::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_password_of_an_address_is_shown() {
+        let cause = io::Error::other("no answer from s3://k:hunter2@b/x");
+        let error = Error::new(ErrorKind::Invalid, "'http://ann:hunter2@h/a' is no address")
+            .with_hint("name http://ann:hunter2@h")
+            .with_source(cause);
+        let report = crate::Report::from_error(&error).hint(error.hint().map(str::to_owned)).text();
+        for text in [format!("{error}"), format!("{error:?}"), error.hint().unwrap().to_owned(), report] {
+            assert!(!text.contains("hunter2") && text.contains("://"), "{text}");
+        }
+    }
 
     #[test]
     fn a_clone_keeps_kind_hint_and_causes() {

@@ -9,6 +9,7 @@
 //! - [`raise_file_limit`]: as many open files as the system allows; [`process`]: CPU time and open files of this process.
 //! - [`is_in_memory`]: whether a folder's files are kept in memory.
 //! - [`failpoint`], [`failpoint_error`]: where a test has a process die, or a step of it fail.
+//! - [`without_users`]: texts whose addresses show no password
 //! - [`SplitMix`]: numbers from a seed; [`quantile`]: medians and percentiles of measurements.
 //!
 //! ```
@@ -21,6 +22,7 @@
 //! assert_eq!(memory_for_batches("much").unwrap_err().kind(), ErrorKind::Invalid);
 //! ```
 
+mod address_text;
 mod byte_size;
 mod error;
 mod error_kind;
@@ -36,6 +38,7 @@ mod report_file;
 mod resident_set;
 mod split_mix;
 
+pub use address_text::without_users;
 pub use byte_size::{ByteSize, ParseByteSizeError};
 pub use error::{Error, Result};
 pub use error_kind::ErrorKind;

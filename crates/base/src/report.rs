@@ -3,14 +3,15 @@ use std::error::Error;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::{Place, Span};
+use crate::address_text::with_stars_for_users;
+use crate::{Place, Span, without_users};
 
 /// The most characters of a line that are shown around a place.
 const EXCERPT_CHARS: usize = 100;
 /// The most causes that are listed.
 const CAUSES_MAX: usize = 8;
 
-/// An error as a person reads it on stderr: what, where, why, and what to do.
+/// An error as a person reads it on stderr: what, where, why, and what to do. Addresses in it show no users and passwords.
 ///
 /// ```text
 /// error: there is no column 'nme'
@@ -91,7 +92,7 @@ impl Report {
 
     /// The text, which ends with a newline.
     pub fn text(&self) -> String {
-        let mut text = format!("error: {}\n", self.message.trim_end());
+        let mut text = format!("error: {}\n", without_users(self.message.trim_end()));
         let number = self.excerpt.as_ref().map_or(String::new(), |excerpt| excerpt.number.to_string());
         let gutter = " ".repeat(number.len().max(1));
         if let Some(location) = &self.location {
@@ -102,10 +103,10 @@ impl Report {
             text.push_str(&format!("{gutter} |\n{number} | {line}\n{gutter} | {indent}{mark}\n"));
         }
         for cause in &self.causes {
-            text.push_str(&format!("caused by: {}\n", cause.trim_end()));
+            text.push_str(&format!("caused by: {}\n", without_users(cause.trim_end())));
         }
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("hint: {hint}\n"));
+            text.push_str(&format!("hint: {}\n", without_users(hint)));
         }
         visible(&text).into_owned()
     }
@@ -143,6 +144,7 @@ fn is_bidi_control(c: char) -> bool {
 impl Excerpt {
     /// The part of `line` around `span`, without characters that would move the cursor.
     fn new(number: u64, line: &str, span: Span) -> Self {
+        let line = with_stars_for_users(line);
         let chars: Vec<char> = line.chars().map(|c| if c.width().is_none() { ' ' } else { c }).collect();
         let column = usize::try_from(span.place.column).unwrap_or(usize::MAX);
         let at = column.saturating_sub(1).min(chars.len());
@@ -170,6 +172,18 @@ mod tests {
         let text = report.at(sql, span, Some("a.sql"), Place { line: 98, column: 3 }).text();
         let expected = "error: there is no column 'nme'\n  --> a.sql:99:11\n   |\n99 |     '여울', nme\n   |             ^^^\n\
                         hint: did you mean 'name'?\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn no_password_of_an_address_is_shown() {
+        let sql = "select * from 'http://ann:hunter2@h/a' here";
+        let span = Span { place: Place { line: 1, column: 40 }, chars: 4 };
+        let report = Report::from_error(&std::io::Error::other("no answer from s3://k:hunter2@b"));
+        let text =
+            report.hint(Some("try s3://k:hunter2@c".to_owned())).at(sql, span, None, Place::START).text();
+        let expected = "error: no answer from s3://b\n  |\n1 | select * from 'http://***********@h/a' here\n  |                                        ^^^^\n\
+                        hint: try s3://c\n";
         assert_eq!(text, expected);
     }
 

@@ -287,9 +287,9 @@ impl SinkConnector {
     /// Checks that it can be written to: what can be known before it is opened.
     ///
     /// # Errors
-    /// `Invalid` for options that its client refuses.
+    /// `Invalid` for options that its client refuses; `NotFound` for a topic that is not there; if brokers do not answer.
     pub fn check(&self) -> Result<()> {
-        if let Self::Kafka(options) = self { KafkaSink::check_settings(options) } else { Ok(()) }
+        if let Self::Kafka(options) = self { KafkaSink::check_topic(options) } else { Ok(()) }
     }
 
     /// Transactional id of a query, if the sink delivers exactly once.

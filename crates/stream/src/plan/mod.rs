@@ -11,6 +11,7 @@ mod pipeline;
 mod planner;
 mod query;
 mod script;
+mod secrecy;
 mod settings;
 mod state_call;
 mod tokens;
@@ -30,5 +31,6 @@ pub use query::{
     WatermarkDefinition,
 };
 pub use script::Script;
+pub(crate) use secrecy::{is_secret, is_secret_setting};
 pub use settings::{SETTINGS, SettingEntry, Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;

@@ -1,5 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use yeoul_base::without_users;
+
+use super::is_secret;
 use crate::error::{Error, Result, invalid};
 
 /// Options of a stream or a sink, of which each is taken once: what nobody takes is refused by name. Names are matched
@@ -12,8 +15,8 @@ pub struct OptionMap {
     known: BTreeSet<String>,
 }
 
-/// Parts of names of options whose values are nobody's to see.
-const SECRETS: [&str; 6] = ["password", "secret", "jaas", "token", "credential", "ssl.key"];
+/// Text in place of a secret value.
+const HIDDEN: &str = "(hidden)";
 
 impl OptionMap {
     /// Options of `owner`, which messages name.
@@ -85,16 +88,17 @@ impl OptionMap {
         taken.map(|(name, value)| (name[prefix.len()..].to_owned(), value)).collect()
     }
 
-    /// Error of an option with a wrong value.
+    /// Error of an option with a wrong value, which is named unless it is secret.
     pub fn wrong(&self, name: &str, value: &str, expected: &str) -> Error {
+        let value = if is_secret(name) { HIDDEN } else { value };
         invalid(format!("{}: the option '{name}' is '{value}', expected {expected}", self.owner))
     }
 
     /// Options that are left, as they were written and in the order of their names; what is secret is hidden.
     pub fn shown(&self) -> Vec<(String, String)> {
         let shown = self.options.iter().map(|(lower, (name, value))| {
-            let is_secret = SECRETS.iter().any(|part| lower.contains(part));
-            (name.clone(), if is_secret { "(hidden)".to_owned() } else { value.clone() })
+            let value = if is_secret(lower) { HIDDEN.into() } else { without_users(value) };
+            (name.clone(), value.into_owned())
         });
         shown.collect()
     }
@@ -148,11 +152,23 @@ mod tests {
 
     #[test]
     fn options_are_shown_without_what_is_secret() {
-        let given = [("kafka.sasl.Password", "p"), ("path", "d"), ("kafka.sasl.jaas.config", "j")];
+        let given = [
+            ("kafka.sasl.Password", "p"),
+            ("path", "s3://k:p@b/d"),
+            ("kafka.sasl.jaas.config", "j"),
+            ("kafka.sasl.pasword", "p"),
+        ];
         let hidden = |name: &str| (name.to_owned(), "(hidden)".to_owned());
-        let expected =
-            [hidden("kafka.sasl.jaas.config"), hidden("kafka.sasl.Password"), ("path".into(), "d".into())];
-        assert_eq!(options(&given).unwrap().shown(), expected);
+        let expected = [
+            hidden("kafka.sasl.jaas.config"),
+            hidden("kafka.sasl.Password"),
+            hidden("kafka.sasl.pasword"),
+            ("path".into(), "s3://b/d".into()),
+        ];
+        let map = options(&given).unwrap();
+        assert_eq!(map.shown(), expected);
+        let error = map.wrong("kafka.sasl.pasword", "p4ss", "a number").to_string();
+        assert_eq!(error, "stream s: the option 'kafka.sasl.pasword' is '(hidden)', expected a number");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
+use super::settings_errors::refused_setting;
 use crate::error::{Error, ErrorKind};
 
 /// A client's configuration: defaults, then what the job sets, then what the engine relies on.
@@ -19,6 +20,9 @@ pub(super) fn config(
 
 /// What Kafka refused, and on what.
 pub(super) fn failed(what: &str, error: KafkaError) -> Error {
+    if let KafkaError::ClientConfig(refused, words, name, value) = &error {
+        return refused_setting(what, *refused, words, name, value);
+    }
     let kind = match error.rdkafka_error_code() {
         Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
             ErrorKind::NotFound

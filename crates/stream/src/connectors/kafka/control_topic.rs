@@ -11,6 +11,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::KafkaSinkOptions;
 use super::client::{config, failed, passes};
+use super::settings_errors::refused;
 use crate::checkpoint::OutputMarker;
 use crate::error::{Error, ErrorKind, Result, corrupt};
 
@@ -28,9 +29,10 @@ const TAIL_FIRST: i64 = 1000;
 /// # Errors
 /// If brokers refuse.
 pub(super) fn create(options: &KafkaSinkOptions, name: &str) -> Result<()> {
-    let admin: AdminClient<DefaultClientContext> = config(&[], &options.client, &[])
-        .create()
-        .map_err(|error| failed("cannot make a client of Kafka with these options", error))?;
+    let admin: AdminClient<DefaultClientContext> =
+        config(&[], &options.client, &[]).create().map_err(|error| {
+            refused("cannot make a client of Kafka with these options", error, &options.client)
+        })?;
     // A compacted topic keeps the last marker for ever; small segments keep it short.
     let topic = NewTopic::new(name, 1, TopicReplication::Fixed(-1))
         .set("cleanup.policy", "compact")
@@ -89,7 +91,7 @@ fn control_consumer(options: &KafkaSinkOptions, isolation: &str) -> Result<BaseC
     };
     let client: Vec<_> = options.client.iter().filter(|(name, _)| connects(name)).cloned().collect();
     let made = config(&[], &client, &fixed).create();
-    made.map_err(|error| failed("cannot make a consumer of Kafka with these options", error))
+    made.map_err(|error| refused("cannot make a consumer of Kafka with these options", error, &client))
 }
 
 /// The bounds of the control topic, once every transaction in it has its end.

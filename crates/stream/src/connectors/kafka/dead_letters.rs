@@ -1,7 +1,7 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type};
 
-use super::producer::{Outgoing, Producer, check_settings};
+use super::producer::{self, Outgoing, Producer};
 use super::{KafkaSourceOptions, Transactions};
 use crate::BatchId;
 use crate::connectors::format::Malformed;
@@ -19,26 +19,28 @@ impl DeadLetters {
     /// delivered exactly once.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
+    /// `Invalid` for options that Kafka's client refuses; `NotFound` for a topic that is not there; if brokers do not answer.
     pub fn open(
         options: &KafkaSourceOptions,
         transactions: Option<&Transactions>,
         open: BatchId,
     ) -> Result<Option<Self>> {
         let Some(topic) = options.dead_letter_topic.clone() else { return Ok(None) };
-        if let Some(transactions) = transactions {
-            let producer = Producer::transactional(transactions.clone(), open);
-            return Ok(Some(Self { topic, producer }));
-        }
-        Ok(Some(Self { topic, producer: Producer::new(&settings(options), open)? }))
+        let producer = match transactions {
+            Some(transactions) => Producer::transactional(transactions.clone(), open),
+            None => Producer::new(&settings(options), open)?,
+        };
+        producer.check_topic(&topic)?;
+        Ok(Some(Self { topic, producer }))
     }
 
-    /// Checks that a producer of its own can be made, if there is to be one.
+    /// Checks that a producer of its own can be made and that the topic is there, if there is to be one.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
+    /// As [`open`](Self::open).
     pub fn check(options: &KafkaSourceOptions) -> Result<()> {
-        if options.dead_letter_topic.is_some() { check_settings(&settings(options)) } else { Ok(()) }
+        let topic = options.dead_letter_topic.as_deref();
+        topic.map_or(Ok(()), |topic| producer::check(&settings(options), Some(topic)))
     }
 
     /// Sends records of a batch there.

@@ -5,16 +5,21 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::metadata::MetadataTopic;
+use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{failed, passes};
+use super::heard::Heard;
 use super::partition_changes::Listing;
 use super::{Subscription, TopicPartition};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// Time that a broker may take to answer a question without which a query cannot go on.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Time after which a question without an answer is asked again, and what the client said meanwhile is listened to.
+const LISTEN_EVERY: Duration = Duration::from_secs(5);
+/// Events of the client that are taken at once.
+const EVENTS_MAX: usize = 64;
 /// Wait before a question that found no leader is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// Most partitions of a query.
@@ -24,11 +29,12 @@ const PARTITIONS_MAX: usize = 100_000;
 ///
 /// # Errors
 /// `Unavailable` without an answer in time; `Invalid` if there are too many.
-pub(super) fn list(consumer: &BaseConsumer, subscription: &Subscription, wait: Duration) -> Result<Listing> {
-    let ask = |topic: Option<&str>| {
-        let metadata = consumer.fetch_metadata(topic, wait);
-        metadata.map_err(|error| failed("no answer from Kafka", error))
-    };
+pub(super) fn list(
+    consumer: &BaseConsumer<Heard>,
+    subscription: &Subscription,
+    wait: Duration,
+) -> Result<Listing> {
+    let ask = |topic: Option<&str>| metadata(consumer, topic, wait);
     let mut listing = Listing::default();
     match subscription {
         Subscription::Pattern(pattern) => {
@@ -57,6 +63,33 @@ pub(super) fn list(consumer: &BaseConsumer, subscription: &Subscription, wait: D
     Ok(listing)
 }
 
+/// Asks for topics until there is an answer, or the client says something that waiting does not mend.
+///
+/// # Errors
+/// `Denied` for brokers that refuse the user, or do not agree on TLS; `Unavailable` without an answer in time. Both with the client's
+/// own words.
+fn metadata(consumer: &BaseConsumer<Heard>, topic: Option<&str>, wait: Duration) -> Result<Metadata> {
+    let (deadline, heard) = (Instant::now() + wait, consumer.context());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let error = match consumer.fetch_metadata(topic, left.min(LISTEN_EVERY)) {
+            Ok(metadata) => {
+                heard.forget();
+                return Ok(metadata);
+            }
+            Err(error) => error,
+        };
+        // What the client says of its connections waits to be taken. No partition is assigned, so no record does.
+        for _ in 0..EVENTS_MAX {
+            drop(consumer.poll(Duration::ZERO));
+        }
+        if !passes(&error) || heard.is_final() || Instant::now() >= deadline {
+            return Err(heard.no_answer(error));
+        }
+        std::thread::sleep(ASK_AGAIN);
+    }
+}
+
 fn add(topic: &MetadataTopic, listing: &mut Listing) {
     let name = topic.name();
     match topic.error().map(RDKafkaErrorCode::from) {
@@ -75,7 +108,7 @@ fn add(topic: &MetadataTopic, listing: &mut Listing) {
 ///
 /// # Errors
 /// `NotFound` for a topic or partition that is not there; as [`list`].
-pub(super) fn partitions(consumer: &BaseConsumer, subscription: &Subscription) -> Result<Listing> {
+pub(super) fn partitions(consumer: &BaseConsumer<Heard>, subscription: &Subscription) -> Result<Listing> {
     let deadline = Instant::now() + ANSWER_MAX;
     loop {
         let listing = list(consumer, subscription, ANSWER_MAX)?;
@@ -107,7 +140,7 @@ pub(super) fn partitions(consumer: &BaseConsumer, subscription: &Subscription) -
 ///
 /// # Errors
 /// As Kafka's client.
-pub(super) fn bounds(consumer: &BaseConsumer, place: &TopicPartition) -> Result<(i64, i64)> {
+pub(super) fn bounds(consumer: &BaseConsumer<Heard>, place: &TopicPartition) -> Result<(i64, i64)> {
     let asked = answered(|| consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_MAX));
     asked.map_err(|error| {
         let text = format!("cannot ask for the offsets of {}-{}", place.topic, place.partition);
@@ -120,7 +153,7 @@ pub(super) fn bounds(consumer: &BaseConsumer, place: &TopicPartition) -> Result<
 /// # Errors
 /// As Kafka's client.
 pub(super) fn latest_offsets<'a>(
-    consumer: &BaseConsumer,
+    consumer: &BaseConsumer<Heard>,
     places: impl Iterator<Item = &'a TopicPartition> + Clone,
 ) -> Result<BTreeMap<TopicPartition, i64>> {
     let refused = |error| failed("cannot ask for the latest offsets", error);
@@ -145,7 +178,7 @@ pub(super) fn latest_offsets<'a>(
 /// # Errors
 /// As Kafka's client.
 pub(super) fn ask_latest<'a>(
-    consumer: &BaseConsumer,
+    consumer: &BaseConsumer<Heard>,
     places: impl Iterator<Item = &'a TopicPartition>,
     wait: Duration,
 ) -> KafkaResult<BTreeMap<TopicPartition, i64>> {

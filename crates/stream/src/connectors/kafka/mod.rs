@@ -11,6 +11,7 @@ mod client;
 mod columns;
 mod control_topic;
 mod dead_letters;
+mod heard;
 mod lag;
 pub mod measure;
 mod metadata;
@@ -19,6 +20,7 @@ mod options;
 mod partition_changes;
 mod producer;
 mod reader;
+mod settings_errors;
 mod sink;
 mod source;
 mod topic_pattern;
@@ -35,3 +37,6 @@ pub use sink::KafkaSink;
 pub use source::KafkaSource;
 pub use topic_pattern::TopicPattern;
 pub use transactions::{CommitOutcome, Transactions, check_interval, transactional_id};
+
+#[cfg(test)]
+mod silence_tests;

@@ -3,19 +3,28 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{
-    BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
-};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode, RDKafkaErrorCode as Code};
+use rdkafka::message::{Header, Message as _, OwnedHeaders};
+use rdkafka::metadata::MetadataTopic;
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 
-use super::client::{config, failed};
+use super::client::{config, failed, passes};
+use super::heard::Heard;
+use super::settings_errors::refused;
 use super::transactions::Transactions;
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long a write waits for room in the client's queue.
 const ROOM_MAX: Duration = Duration::from_secs(300);
+/// Time that brokers may take to say that a topic is there.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Time of one such question.
+const ASK_MAX: Duration = Duration::from_secs(5);
+/// Time in which brokers make a topic of themselves, if they do.
+const MADE_MAX: Duration = Duration::from_secs(3);
+/// Pause before the next such question.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -38,24 +47,48 @@ pub(super) const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
 #[derive(Debug, Default)]
 struct Deliveries {
     on_their_way: [AtomicU64; 2],
-    failure: OnceLock<KafkaError>,
+    failure: OnceLock<Failure>,
 }
 
-#[derive(Clone, Default)]
-pub(super) struct Context(Arc<Deliveries>);
+/// A record that could not be delivered.
+#[derive(Debug)]
+struct Failure {
+    error: KafkaError,
+    topic: String,
+    value_bytes: usize,
+}
 
-impl ClientContext for Context {}
+/// What a producer hears: which records are delivered, and why brokers do not answer.
+#[derive(Clone)]
+pub(super) struct Context {
+    deliveries: Arc<Deliveries>,
+    heard: Heard,
+}
+
+impl Context {
+    /// Of a producer with these settings.
+    pub fn of(client: &[(String, String)]) -> Self {
+        Self { deliveries: Arc::default(), heard: Heard::of(client) }
+    }
+}
+
+impl ClientContext for Context {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.heard.error(error, reason);
+    }
+}
 
 impl ProducerContext for Context {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, parity: usize) {
-        if let Err((error, _)) = result {
+        if let Err((error, record)) = result {
             // A record that failed stays on its way, so that its epoch is never acknowledged.
-            let _ = self.0.failure.set(error.clone());
+            let (topic, value_bytes) = (record.topic().to_owned(), record.payload_len());
+            let _ = self.deliveries.failure.set(Failure { error: error.clone(), topic, value_bytes });
             return;
         }
-        let Some(on_their_way) = self.0.on_their_way.get(parity) else { return };
+        let Some(on_their_way) = self.deliveries.on_their_way.get(parity) else { return };
         let before = on_their_way.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "more records were delivered than sent");
     }
@@ -82,30 +115,35 @@ pub(super) struct Outgoing<'a> {
     pub headers: &'a [(&'a str, &'a str)],
 }
 
-/// Checks that a producer can be made with these settings.
-pub(super) fn check_settings(client: &[(String, String)]) -> Result<()> {
-    let made: Result<BaseProducer, KafkaError> = config(&PRODUCER_DEFAULTS, client, &[]).create();
-    made.map(drop).map_err(wrong_settings)
+/// Checks that a producer can be made with these settings, and that its topic is there.
+///
+/// # Errors
+/// As [`Producer::new`] and [`Producer::check_topic`].
+pub(super) fn check(client: &[(String, String)], topic: Option<&str>) -> Result<()> {
+    let producer = Producer::new(client, BatchId::FIRST)?;
+    topic.map_or(Ok(()), |topic| producer.check_topic(topic))
 }
 
-fn wrong_settings(error: KafkaError) -> Error {
-    failed("cannot make a producer of Kafka with these options", error)
+/// The error of a producer that cannot be made with these settings.
+pub(super) fn wrong_settings(error: KafkaError, client: &[(String, String)]) -> Error {
+    refused("cannot make a producer of Kafka with these options", error, client)
 }
 
 impl Producer {
     /// A producer for the epochs from `open` on.
     pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
-        let context = Context::default();
-        let deliveries = Arc::clone(&context.0);
+        let context = Context::of(client);
+        let deliveries = Arc::clone(&context.deliveries);
         let made = config(&PRODUCER_DEFAULTS, client, &[]).create_with_context(context);
-        let client = Arc::new(made.map_err(wrong_settings)?);
+        let client = Arc::new(made.map_err(|error| wrong_settings(error, client))?);
         Ok(Self { client, transactions: None, deliveries, open, ended: None, acknowledged: None })
     }
 
     /// A producer whose records are in transactions. All producers of the same transactions count their records together, so
     /// that an epoch is acknowledged by all or by none.
     pub fn transactional(transactions: Transactions, open: BatchId) -> Self {
-        let (client, deliveries) = (Arc::clone(&transactions.client), Arc::clone(&transactions.context.0));
+        let (client, deliveries) =
+            (Arc::clone(&transactions.client), Arc::clone(&transactions.context.deliveries));
         Self { client, transactions: Some(transactions), deliveries, open, ended: None, acknowledged: None }
     }
 
@@ -170,20 +208,79 @@ impl Producer {
     }
 
     fn check(&self) -> Result<()> {
-        let Some(error) = self.deliveries.failure.get() else { return Ok(()) };
-        let what = "a record could not be delivered to Kafka";
-        Err(match &self.transactions {
-            Some(transactions) => transactions.failure(what, error.clone()),
-            None => Error::new(ErrorKind::Unavailable, what)
-                .with_hint("start the query again: it goes on from its last checkpoint")
-                .with_source(error.clone()),
-        })
+        let Some(Failure { error, topic, value_bytes }) = self.deliveries.failure.get() else {
+            return Ok(());
+        };
+        let what = format!(
+            "a record with a value of {value_bytes} bytes could not be delivered to the topic '{topic}'"
+        );
+        if let Some(transactions) = &self.transactions {
+            return Err(transactions.failure(&what, error.clone()));
+        }
+        let mut found = failed(&what, error.clone());
+        if passes_in_time(error) {
+            let words = self.client.context().heard.words();
+            let what = words.map_or(what.clone(), |words| format!("{what}: {words}"));
+            found = Error::new(ErrorKind::Unavailable, what).with_source(error.clone());
+        }
+        Err(found.with_hint(match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
+                "the topic's 'max.message.bytes' and 'kafka.message.max.bytes' of the sink limit a record"
+            }
+            _ => "start the query again: it goes on from its last checkpoint",
+        }))
     }
+
+    /// Checks that a topic is there. Brokers that make topics of themselves make it.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not; as brokers that do not answer.
+    pub fn check_topic(&self, topic: &str) -> Result<()> {
+        let (begun, heard) = (Instant::now(), &self.client.context().heard);
+        loop {
+            let error = match self.client.client().fetch_metadata(Some(topic), ASK_MAX) {
+                Ok(metadata) => {
+                    let found = metadata.topics().iter().find(|found| found.name() == topic);
+                    match found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from) {
+                        None => return Ok(()),
+                        Some(code)
+                            if begun.elapsed() < MADE_MAX && passes(&KafkaError::MetadataFetch(code)) =>
+                        {
+                            KafkaError::MetadataFetch(code)
+                        }
+                        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic)
+                            if begun.elapsed() < MADE_MAX =>
+                        {
+                            KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)
+                        }
+                        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => {
+                            let text = format!("there is no topic '{topic}' in Kafka to write to");
+                            return Err(Error::new(ErrorKind::NotFound, text)
+                                .with_hint("create it, or mend its name"));
+                        }
+                        Some(code) => {
+                            let what = format!("cannot write to the topic '{topic}'");
+                            return Err(failed(&what, KafkaError::MetadataFetch(code)));
+                        }
+                    }
+                }
+                Err(error) => error,
+            };
+            if !passes(&error) || heard.is_final() || begun.elapsed() >= ANSWER_MAX {
+                return Err(heard.no_answer(error));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// True for an error of a record that was not sent in time: why not is said elsewhere.
+fn passes_in_time(error: &KafkaError) -> bool {
+    passes(error) || error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageTimedOut)
 }
 
 /// True if a younger producer of the same transactional id has fenced this one.
 pub(super) fn is_fenced(client: &ThreadedProducer<Context>, error: &KafkaError) -> bool {
-    use RDKafkaErrorCode as Code;
     let fatal = client.client().fatal_error().map(|(code, _)| code);
     [error.rdkafka_error_code(), fatal]
         .into_iter()

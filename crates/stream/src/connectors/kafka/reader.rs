@@ -9,6 +9,7 @@ use rdkafka::topic_partition_list::Offset;
 
 use super::TopicPartition;
 use super::client::failed;
+use super::heard::Heard;
 use crate::error::Result;
 
 /// Questions that librdkafka's thread answers once it has done all that an assignment asks for: after the first answer it has stopped
@@ -26,7 +27,7 @@ const KNOWN_MAX: usize = 100_000;
 /// all records of the partition are dropped. And if partitions are assigned while they are being stopped, the process is aborted. So
 /// partitions go on before they are assigned, and nobody does anything else to them before they are started.
 pub(super) struct PartitionReader {
-    consumer: BaseConsumer,
+    consumer: BaseConsumer<Heard>,
     paused: BTreeSet<TopicPartition>,
     /// Topics whose leaders the client has been told.
     known: BTreeSet<String>,
@@ -34,7 +35,7 @@ pub(super) struct PartitionReader {
 
 impl PartitionReader {
     /// A reader of nothing.
-    pub fn new(consumer: BaseConsumer) -> Self {
+    pub fn new(consumer: BaseConsumer<Heard>) -> Self {
         Self { consumer, paused: BTreeSet::new(), known: BTreeSet::new() }
     }
 

@@ -2,7 +2,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
-use super::producer::{Outgoing, Producer, check_settings};
+use super::producer::{self, Outgoing, Producer};
 use super::{KafkaSinkOptions, SinkFormat, Transactions};
 use crate::BatchId;
 use crate::connectors::Sink;
@@ -59,18 +59,18 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// Checks that a producer can be made.
+    /// Checks that a producer can be made, and that the topic is there if the options name one.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
-    pub fn check_settings(options: &KafkaSinkOptions) -> Result<()> {
-        check_settings(&options.client)
+    /// As [`open`](Self::open).
+    pub fn check_topic(options: &KafkaSinkOptions) -> Result<()> {
+        producer::check(&options.client, options.topic.as_deref())
     }
 
     /// Opens the sink for the epochs from `open` on.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses.
+    /// `Invalid` for options that Kafka's client refuses; `NotFound` for a topic that is not there; if brokers do not answer.
     pub fn open(
         options: KafkaSinkOptions,
         transactions: Option<Transactions>,
@@ -80,6 +80,9 @@ impl KafkaSink {
             Some(transactions) => Producer::transactional(transactions, open),
             None => Producer::new(&options.client, open)?,
         };
+        if let Some(topic) = &options.topic {
+            producer.check_topic(topic)?;
+        }
         Ok(Self { options, producer })
     }
 

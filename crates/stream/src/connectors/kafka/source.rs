@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use super::client::{config, failed, passes};
 use super::columns::{Record, RecordColumns};
+use super::heard::Heard;
 use super::lag;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::planned_ends;
 use super::reader::PartitionReader;
+use super::settings_errors::refused;
 use super::watch::{Change, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
 use crate::connectors::{Bell, Polled, Source, SourceReport};
@@ -31,7 +33,7 @@ pub struct KafkaSource {
     reader: PartitionReader,
     /// Client that asks for partitions and offsets: on the connection of the one that fetches an answer would wait behind a fetch that
     /// waits for records, half a second for each.
-    asker: Arc<BaseConsumer>,
+    asker: Arc<BaseConsumer<Heard>>,
     /// Started with the first rows that are asked for.
     watch: Option<Watch>,
     /// Changes of the partitions that wait for the end of a plan.
@@ -410,7 +412,7 @@ impl Source for KafkaSource {
     }
 }
 
-fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer> {
+fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer<Heard>> {
     let defaults = [
         // As Spark's client, which is Java's.
         ("isolation.level", "read_uncommitted"),
@@ -424,8 +426,9 @@ fn consumer(options: &KafkaSourceOptions) -> Result<BaseConsumer> {
     ];
     let fixed =
         [("auto.offset.reset", "error"), ("enable.auto.commit", "false"), ("enable.partition.eof", "true")];
-    let made = config(&defaults, &options.client, &fixed).create();
-    made.map_err(|error| failed("cannot make a consumer of Kafka with these options", error))
+    let client = &options.client;
+    let made = config(&defaults, client, &fixed).create_with_context(Heard::of(client));
+    made.map_err(|error| refused("cannot make a consumer of Kafka with these options", error, client))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 use super::KafkaSinkOptions;
 use super::client::{config, failed};
 use super::control_topic;
-use super::producer::{Context, PRODUCER_DEFAULTS, is_fenced};
+use super::producer::{Context, PRODUCER_DEFAULTS, is_fenced, wrong_settings};
 use crate::checkpoint::OutputMarker;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 
@@ -116,10 +116,10 @@ impl Transactions {
         let mut defaults = PRODUCER_DEFAULTS.to_vec();
         defaults.push(("transaction.timeout.ms", &timeout));
         let fixed = [("transactional.id", id.as_str()), ("enable.idempotence", "true"), ("acks", "all")];
-        let context = Context::default();
+        let context = Context::of(&options.client);
         let made = config(&defaults, &options.client, &fixed).create_with_context(context.clone());
         let client: ThreadedProducer<Context> =
-            made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
+            made.map_err(|error| wrong_settings(error, &options.client))?;
         let begun = client.init_transactions(INIT_MAX);
         begun.map_err(|error| failed(&format!("cannot begin transactions of '{id}'"), error))?;
         let committed = control_topic::last_marker(options, &control_topic)?;

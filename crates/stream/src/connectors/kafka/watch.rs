@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
+use super::heard::Heard;
 use super::metadata::{ask_latest, list};
 use super::partition_changes::PartitionChanges;
 use super::{Subscription, TopicPartition};
@@ -56,7 +57,7 @@ impl Watch {
     /// # Errors
     /// If the system has no thread.
     pub fn start(
-        asker: Arc<BaseConsumer>,
+        asker: Arc<BaseConsumer<Heard>>,
         subscription: Subscription,
         look_every: Duration,
         known: BTreeMap<TopicPartition, i64>,
@@ -116,7 +117,7 @@ impl Shared {
 /// The thread's side.
 struct Watcher {
     shared: Arc<Shared>,
-    asker: Arc<BaseConsumer>,
+    asker: Arc<BaseConsumer<Heard>>,
     subscription: Subscription,
     look_every: Duration,
     changes: PartitionChanges,

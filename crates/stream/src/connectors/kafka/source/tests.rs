@@ -239,7 +239,9 @@ fn offsets_are_asked_for_again_when_the_leader_has_a_new_epoch() {
     let place = TopicPartition { topic: "t".to_owned(), partition: 0 };
     // It looks for leaders each five minutes.
     let servers = cluster.mock.bootstrap_servers();
-    let asker: BaseConsumer = ClientConfig::new().set("bootstrap.servers", servers).create().unwrap();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers);
+    let asker: BaseConsumer<Heard> = config.create_with_context(Heard::default()).unwrap();
     for _ in 0..5 {
         let latest = latest_offsets(&asker, [&place].into_iter()).unwrap();
         assert_eq!(latest, BTreeMap::from([(place.clone(), 2)]));
