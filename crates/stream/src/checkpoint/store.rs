@@ -188,6 +188,7 @@ impl CheckpointStore {
                         timestamp_ms: claim.now_ms,
                         watermark_ms: 0,
                         late_watermark_ms: 0,
+                        incomplete_times_ms: Vec::new(),
                         sources: sources.collect(),
                         state_identity: claim.state_identity.clone(),
                         state_files: Vec::new(),

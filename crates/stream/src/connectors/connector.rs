@@ -105,6 +105,12 @@ impl StreamConnector {
         options.finish()?;
         Ok(Self { owner, kind, decoder, schema })
     }
+        let sets_aside = stream.watermark.as_ref().is_some_and(|watermark| watermark.clock.sets_future_aside);
+        let has_letters = matches!(&kind, StreamKind::Kafka(kafka) if kafka.dead_letter_topic.is_some());
+        if sets_aside && !has_letters {
+            let text = format!("{owner}: 'watermark.future-rows' = 'dead-letter' needs 'dead-letter.topic'");
+            return Err(invalid(text));
+        }
 
     /// What rows of the stream look like.
     pub fn schema(&self) -> SchemaRef {

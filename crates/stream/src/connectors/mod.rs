@@ -25,5 +25,5 @@ pub use connector::{SinkConnector, StreamConnector};
 pub use format::{Decoded, Decoder, Malformed};
 pub use memory::MemoryRows;
 pub use sink::Sink;
-pub use source::{Polled, Source, SourceReport};
+pub use source::{Polled, ReachedEnds, Source, SourceReport};
 pub use table::TableConnector;

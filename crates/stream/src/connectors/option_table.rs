@@ -326,7 +326,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
 ];
 
 /// Options of every stream with a watermark, whatever its connector.
-pub const WATERMARK_OPTIONS: [OptionEntry; 2] = [
+pub const WATERMARK_OPTIONS: [OptionEntry; 3] = [
     option(
         "scan.watermark.idle-timeout",
         "duration, at least 1 ms",
@@ -337,7 +337,13 @@ pub const WATERMARK_OPTIONS: [OptionEntry; 2] = [
         "watermark.future-limit",
         "duration, at least 1 ms",
         Preset::Nothing,
-        "how far ahead of the machine's clock times move the watermark",
+        "how far ahead of the machine's clock times may be that move the watermark",
+    ),
+    option(
+        "watermark.future-rows",
+        "`keep` or `dead-letter`",
+        Preset::Fixed("keep"),
+        "whether rows with later times go on, or to `dead-letter.topic`",
     ),
 ];
 

@@ -1,3 +1,5 @@
+//! Source: what every connector that is read gives the dataflow.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -39,9 +41,36 @@ pub trait Source: Send {
     /// If the source cannot say what is there.
     fn plan(&mut self, rows_max: Option<u64>) -> Result<u64>;
 
+    /// Rows of the backlog that are in no plan yet. A backlog is what was there when the first plan with a limit was made: later plans
+    /// do not go beyond its ends.
+    fn rows_left(&self) -> u64 {
+        0
+    }
+
+    /// Ends the backlog: the next plan is one of what is there then.
+    fn end_backlog(&mut self) {}
+
     /// Rows of a planned epoch at most, if the source has a limit of its own, which [`plan`](Self::plan) keeps.
     fn epoch_rows_max(&self) -> Option<u64> {
         None
+    }
+
+    /// Number of its parts: rows of one may have been there before rows that another one gave earlier.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// Asks which rows are there now. It does not wait for the answer, and rows go on meanwhile.
+    ///
+    /// # Errors
+    /// If the system has no thread.
+    fn ask_ends(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// How far the rows that were given have come, of those that were there when it was asked last.
+    fn reached_ends(&mut self) -> ReachedEnds {
+        ReachedEnds::All
     }
 
     /// Ends the plan: what comes next is given as it comes.
@@ -82,6 +111,17 @@ pub struct SourceReport {
     pub latest_offset: Value,
     /// Figures by Spark's names.
     pub metrics: BTreeMap<String, String>,
+}
+
+/// Rows that a source gave, of those that were there when it was asked for its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReachedEnds {
+    /// There is no answer yet.
+    Unanswered,
+    /// Some are missing.
+    Behind,
+    /// All of them.
+    All,
 }
 
 /// What a source gave.

@@ -1,6 +1,6 @@
 //! Goal: a windowed count ends with the counts of a batch computation and drops no row as late, whatever dies when and however
 //! unevenly partitions are read. Method: the deciders (coordinator, pace, watermark) with real operators and state, between a source
-//! of three partitions, a sink that loses what it has not acknowledged, and a disk of manifests and files of state; processes are
+//! of one to twelve partitions, a sink that loses what it has not acknowledged, and a disk of manifests and files of state; processes are
 //! killed at any step, stand still, and are overtaken by others.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,12 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosec
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use yeoul_simulation::{Random, Tally, Worlds, events};
 
-use super::pace::{Next, Pace};
+use super::pace::{Next, Pace, reach_of_plan};
 use crate::BatchId;
 use crate::checkpoint::wire::Manifest;
 use crate::checkpoint::{BarrierTime, Command, Coordinator, Event as Happened};
-use crate::operators::Operators;
+use crate::connectors::ReachedEnds;
+use crate::operators::{Operators, Reach};
 use crate::plan::Query;
 use crate::state::{MemoryShare, MemoryTable, StateTable, StoredVersion, VersionKind};
 
@@ -36,6 +37,12 @@ events! {
         Ticked,
         /// A checkpoint is complete.
         Completed,
+        /// Seconds of event time of all partitions became visible at once.
+        Burst,
+        /// A plan had a part of the backlog.
+        PlannedInParts,
+        /// A plan was made because rows stayed missing.
+        Unstuck,
         /// An overtaken process found its marker taken.
         Fenced,
         /// State was restored from deltas, too.
@@ -43,7 +50,7 @@ events! {
     }
 }
 
-const PARTITIONS: usize = 3;
+const PARTITIONS_MAX: usize = 12;
 const JOB: &str = "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTERVAL '2000 ms') WITH ('connector' = 'rate');\
     CREATE SINK nowhere WITH ('connector' = 'noop');\
     INSERT INTO nowhere SELECT window_start, value, count(*) AS n \
@@ -64,8 +71,9 @@ type Group = (i64, i64);
 #[derive(Clone)]
 struct Saved {
     generation: u64,
-    positions: [usize; PARTITIONS],
+    positions: Vec<usize>,
     watermarks: (i64, i64),
+    incomplete_ms: Vec<Option<i64>>,
     files: Vec<usize>,
 }
 
@@ -75,8 +83,14 @@ struct Outside {
     tally: Tally<Event>,
     now_ms: i64,
     query: Query,
-    /// Rows of each partition: time and key.
-    rows: [Vec<(i64, i64)>; PARTITIONS],
+    /// Event time, which leaps ahead of the clock with each burst.
+    event_ms: i64,
+    /// Rows of each partition that are visible: time and key.
+    rows: Vec<Vec<(i64, i64)>>,
+    /// Rows of each partition that have been fetched: each partition is fetched by itself.
+    fetched: Vec<usize>,
+    /// Time for which an upstream transaction is still open: of all partitions but the first nothing is visible then.
+    held_for_ms: i64,
     manifests: BTreeMap<u64, Saved>,
     files: Vec<StoredVersion>,
     /// The last count of each group that came out.
@@ -89,7 +103,12 @@ struct Life {
     coordinator: Coordinator,
     pace: Pace,
     saved: Saved,
-    ends: Option<[usize; PARTITIONS]>,
+    ends: Option<Vec<usize>>,
+    plan_reach: Reach,
+    /// Ends of the backlog that is planned part by part.
+    backlog: Option<Vec<usize>>,
+    /// When the answer to a question arrives, and the ends of partitions in it.
+    answer: Option<(i64, Vec<usize>)>,
     /// What the sink was given and did not acknowledge, with its epoch.
     sent: Vec<(BatchId, Group, i64)>,
     in_flight: Option<(BatchId, Saved)>,
@@ -102,12 +121,17 @@ struct Life {
 impl Outside {
     fn new(seed: u64) -> Self {
         let query = crate::parse_job(JOB).unwrap().remove(0);
+        let mut random = Random::new(seed);
+        let partitions = 1 + random.below(PARTITIONS_MAX);
         Self {
-            random: Random::new(seed),
+            random,
             tally: Tally::default(),
             now_ms: 1_000_000,
             query,
-            rows: Default::default(),
+            event_ms: 1_000_000,
+            rows: vec![Vec::new(); partitions],
+            fetched: vec![0; partitions],
+            held_for_ms: 0,
             manifests: BTreeMap::new(),
             files: Vec::new(),
             counts: BTreeMap::new(),
@@ -118,13 +142,55 @@ impl Outside {
     fn pass(&mut self, ms: i64) {
         let end = self.now_ms + ms;
         while self.now_ms < end {
+            let from_ms = self.now_ms;
             self.now_ms = end.min(self.now_ms + 5);
+            let passed_ms = self.now_ms - from_ms;
+            if self.held_for_ms > 0 {
+                self.hold(passed_ms);
+                continue;
+            }
+            self.event_ms += passed_ms;
             for _ in 0..self.random.below(3) {
-                let time = self.now_ms - self.random.below(DISORDER_MS) as i64;
-                let (partition, key) = (self.random.below(PARTITIONS), self.random.below(3) as i64);
+                let time = self.event_ms - self.random.below(DISORDER_MS) as i64;
+                let (partition, key) = (self.random.below(self.rows.len()), self.random.below(3) as i64);
                 self.rows[partition].push((time, key));
             }
+            if self.random.once_in(600) {
+                self.held_for_ms = 1 + self.random.below(1500) as i64;
+            }
         }
+    }
+
+    /// While a transaction is open, rows trickle into the first partition, whose times are before those of the transaction. Once it
+    /// is committed, seconds of event time are visible at once.
+    fn hold(&mut self, passed_ms: i64) {
+        self.held_for_ms -= passed_ms;
+        if self.random.once_in(20) {
+            let key = self.random.below(3) as i64;
+            self.rows[0].push((self.event_ms, key));
+        }
+        if self.held_for_ms > 0 {
+            return;
+        }
+        self.tally.count(Event::Burst);
+        let until_ms = self.event_ms + 3000 + self.random.below(20_000) as i64;
+        while self.event_ms < until_ms {
+            self.event_ms += 20;
+            let (partition, key) = (self.random.below(self.rows.len()), self.random.below(3) as i64);
+            self.rows[partition].push((self.event_ms, key));
+        }
+    }
+
+    /// Ends of partitions.
+    fn visible(&self) -> Vec<usize> {
+        self.rows.iter().map(Vec::len).collect()
+    }
+
+    /// Fetches some rows of one partition: how fast each is fetched has nothing to do with the others.
+    fn fetch(&mut self) {
+        let partition = self.random.below(self.rows.len());
+        let rows = self.random.below(POLL_ROWS_MAX);
+        self.fetched[partition] = self.rows[partition].len().min(self.fetched[partition] + rows);
     }
 
     fn stand_still(&mut self) {
@@ -135,9 +201,16 @@ impl Outside {
 
     fn claim(&mut self) -> Life {
         let last = self.manifests.last_key_value().map(|(batch, saved)| (*batch, saved.clone()));
-        let new = Saved { generation: 0, positions: [0; PARTITIONS], watermarks: (0, 0), files: Vec::new() };
+        let new = Saved {
+            generation: 0,
+            positions: vec![0; self.rows.len()],
+            watermarks: (0, 0),
+            incomplete_ms: Vec::new(),
+            files: Vec::new(),
+        };
         let (batch, mut saved) = last.map_or((0, new), |(batch, saved)| (batch + 1, saved));
         saved.generation += 1;
+        self.fetched.clone_from(&saved.positions);
         self.manifests.insert(batch, saved.clone());
         let layout = Operators::layout(&self.query).unwrap().unwrap();
         let mut table = MemoryTable::new(layout, MemoryShare::default()).unwrap();
@@ -155,6 +228,7 @@ impl Outside {
             timestamp_ms: self.now_ms,
             watermark_ms: saved.watermarks.0,
             late_watermark_ms: saved.watermarks.1,
+            incomplete_times_ms: saved.incomplete_ms.clone(),
             ..Manifest::blank()
         };
         let rows_max = (PLANNED_ROWS_MIN + self.random.below(400)) as u64;
@@ -168,6 +242,9 @@ impl Outside {
             pace,
             saved,
             ends: None,
+            plan_reach: Reach::Everything,
+            backlog: None,
+            answer: None,
             sent: Vec::new(),
             in_flight: None,
             storing: None,
@@ -193,23 +270,39 @@ impl Life {
         if self.is_ended {
             return;
         }
-        let next = self.pace.next(outside.now_ms, self.operators.wants_empty_batch());
+        outside.fetch();
+        let was_asking = self.pace.is_asking();
+        let wants_batch = self.wants_batch();
+        let next = self.pace.next(outside.now_ms, wants_batch);
+        if was_asking && matches!(next, Next::Plan(_)) {
+            outside.tally.count(Event::Unstuck);
+        }
         match next {
             _ if self.is_stopping && !self.pace.is_within_plan() => {}
             Next::Plan(rows_max) => {
-                let mut ends = self.saved.positions;
-                // Each partition's part of what is there, and each with rows advances.
+                let mut ends = self.saved.positions.clone();
+                let partitions = ends.len();
+                // Each partition's part of the backlog, and each with rows advances.
+                let backlog = self.backlog.take().unwrap_or_else(|| outside.visible());
                 let limit = rows_max.map_or(usize::MAX, |rows| rows as usize);
-                let there: usize = (0..PARTITIONS).map(|p| outside.rows[p].len() - ends[p]).sum();
-                for (partition, end) in ends.iter_mut().enumerate() {
-                    let rows = outside.rows[partition].len() - *end;
-                    *end += (rows * limit.min(there)).div_ceil(there.max(1));
+                let there: usize = (0..partitions).map(|p| backlog[p] - ends[p]).sum();
+                for (end, latest) in ends.iter_mut().zip(&backlog) {
+                    *end += ((latest - *end) * limit.min(there)).div_ceil(there.max(1));
                 }
                 let rows: usize =
-                    ends.iter().zip(self.saved.positions).map(|(end, position)| end - position).sum();
+                    ends.iter().zip(&self.saved.positions).map(|(end, position)| end - position).sum();
+                self.plan_reach = reach_of_plan((there - rows) as u64, false);
+                if self.plan_reach != Reach::Everything {
+                    self.operators.watermark().hold_seen();
+                    self.backlog = Some(backlog);
+                    outside.tally.count(Event::PlannedInParts);
+                }
                 self.pace.planned(rows as u64, outside.now_ms);
                 self.operators.set_gathering(self.pace.is_gathering());
                 self.ends = self.pace.is_within_plan().then_some(ends);
+                if self.ends.is_none() {
+                    self.backlog = None;
+                }
             }
             Next::Poll => {
                 // Also after it looked whether a barrier is due, so that rows of a backlog come before that.
@@ -217,6 +310,13 @@ impl Life {
                     outside.stand_still();
                 }
                 self.poll(outside);
+            }
+            Next::Ask => {
+                self.operators.watermark().mark_asked();
+                self.pace.asked(outside.now_ms);
+                // The answer is as old as its way is long.
+                let flight_ms = outside.random.below(20) as i64;
+                self.answer = Some((outside.now_ms + flight_ms, outside.visible()));
             }
             Next::Tick => {
                 self.tick(outside.now_ms);
@@ -229,12 +329,14 @@ impl Life {
 
     /// Takes rows: of a plan from some partition, else of what is there.
     fn poll(&mut self, outside: &mut Outside) {
-        let ends = self.ends.unwrap_or_else(|| std::array::from_fn(|p| outside.rows[p].len()));
+        let ends: Vec<usize> = self.ends.clone().unwrap_or_else(|| outside.visible());
         let mut rows = Vec::new();
-        let first = outside.random.below(PARTITIONS);
-        for partition in (0..PARTITIONS).map(|p| (p + first) % PARTITIONS) {
+        let partitions = ends.len();
+        let first = outside.random.below(partitions);
+        for partition in (0..partitions).map(|p| (p + first) % partitions) {
             let begin = self.saved.positions[partition];
-            let count = (ends[partition] - begin).min(POLL_ROWS_MAX - rows.len());
+            let end = ends[partition].min(outside.fetched[partition]).max(begin);
+            let count = (end - begin).min(POLL_ROWS_MAX - rows.len());
             rows.extend_from_slice(&outside.rows[partition][begin..begin + count]);
             self.saved.positions[partition] += count;
         }
@@ -263,13 +365,25 @@ impl Life {
     }
 
     fn tick(&mut self, now_ms: i64) {
-        let out = self.operators.end_batch().unwrap();
-        self.send(out);
+        self.end_batch(Reach::Asked);
         if self.operators.wants_empty_batch() {
-            let out = self.operators.end_batch().unwrap();
-            self.send(out);
+            self.end_batch(Reach::Nothing);
         }
         self.pace.ticked(now_ms);
+    }
+
+    fn end_batch(&mut self, reach: Reach) {
+        let mut out = Vec::new();
+        let mut take = |rows| {
+            out.push(rows);
+            Ok(())
+        };
+        self.operators.end_batch_of(reach, &mut take).unwrap();
+        self.send(out);
+    }
+
+    fn wants_batch(&mut self) -> bool {
+        self.operators.wants_empty_batch() || self.operators.watermark().has_incomplete()
     }
 
     fn look(&mut self, outside: &mut Outside) {
@@ -294,10 +408,22 @@ impl Life {
                 self.mark(outside, batch);
             }
         }
-        let wants_empty_batch = self.operators.wants_empty_batch();
-        let barrier = if self.pace.is_epoch_over(wants_empty_batch) {
+        if let Some((at_ms, ends)) = &self.answer
+            && self.pace.is_asking()
+        {
+            let is_behind = self.saved.positions.iter().zip(ends).any(|(position, end)| position < end);
+            self.pace.reached_ends(match is_behind {
+                _ if outside.now_ms < *at_ms => ReachedEnds::Unanswered,
+                true => ReachedEnds::Behind,
+                false => ReachedEnds::All,
+            });
+        }
+        let is_due = self.in_flight.is_none() && self.coordinator.due_in_ms(outside.now_ms) == 0;
+        let is_delayed = is_due && !self.is_stopping && self.pace.delays_barrier(outside.now_ms);
+        let wants_batch = self.wants_batch();
+        let barrier = if self.pace.is_epoch_over(wants_batch) {
             BarrierTime::Now
-        } else if self.pace.is_within_plan() {
+        } else if self.pace.is_within_plan() || is_delayed {
             BarrierTime::NotYet
         } else {
             BarrierTime::WhenDue
@@ -351,9 +477,10 @@ impl Life {
         if self.pace.is_within_plan() {
             self.pace.ended_epoch();
             self.ends = None;
-            let out = self.operators.end_batch().unwrap();
-            self.send(out);
+            self.end_batch(self.plan_reach);
             outside.tally.count(Event::Planned);
+        } else if !self.pace.has_answer() {
+            self.end_batch(Reach::Nothing);
         } else {
             self.tick(outside.now_ms);
         }
@@ -361,6 +488,7 @@ impl Life {
         let (_, counts) = self.operators.take_usage().unwrap();
         assert_eq!(counts.late, 0, "rows were late");
         self.saved.watermarks = self.operators.watermarks_ms();
+        self.saved.incomplete_ms = self.operators.watermark().incomplete_ms();
         self.in_flight = Some((batch, self.saved.clone()));
         let version = self.operators.version().unwrap().map(|version| StoredVersion {
             kind: version.kind,
@@ -413,7 +541,8 @@ fn world(seed: u64) -> Tally<Event> {
     for _ in 0..100_000 {
         outside.now_ms += 10;
         life.step(&mut outside);
-        life.is_stopping |= (0..PARTITIONS).all(|p| life.saved.positions[p] == outside.rows[p].len());
+        life.is_stopping |=
+            life.saved.positions.iter().zip(&outside.rows).all(|(position, rows)| *position == rows.len());
         if life.is_ended {
             break;
         }
@@ -425,6 +554,6 @@ fn world(seed: u64) -> Tally<Event> {
 
 #[test]
 fn counts_are_those_of_a_batch_computation_whatever_dies() {
-    let worlds = Worlds { faults: 500, what: "windowed count" };
+    let worlds = Worlds { faults: 2000, what: "windowed count" };
     worlds.run(world, |tally, worlds| tally.assert_each(worlds / 20));
 }

@@ -1,11 +1,14 @@
+//! Inputs: the streams of a query, whose rows come one batch at a time.
+
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use serde_json::Value;
 
+use super::future_rows::FutureRows;
 use crate::BatchId;
 use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Bell, Decoded, Decoder, Malformed, Source, SourceReport};
+use crate::connectors::{Bell, Decoded, Decoder, Malformed, ReachedEnds, Source, SourceReport};
 use crate::error::{Result, invalid};
 
 /// Longest wait for rows of one source while another may have some, if one of them does not ring.
@@ -18,6 +21,8 @@ pub(super) struct Input {
     pub source: Box<dyn Source>,
     pub decoder: Decoder,
     pub dead_letters: Option<DeadLetters>,
+    /// Rows that are set aside for their times.
+    pub future_rows: Option<FutureRows>,
 }
 
 /// Streams of a query: their rows come one batch at a time, from whichever has some.
@@ -38,6 +43,14 @@ pub(super) struct PolledInput {
     pub rows: Option<(usize, RecordBatch)>,
     /// True if no input has more: of its plan, or for good.
     pub is_at_end: bool,
+}
+
+/// Rows of a planned epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlannedRows {
+    pub rows: u64,
+    /// Rows of the backlog that are in no plan yet.
+    pub rows_left: u64,
 }
 
 impl Inputs {
@@ -96,14 +109,14 @@ impl Inputs {
         self.are_at_end.iter().all(|is_at_end| *is_at_end)
     }
 
-    /// Plans an epoch of about so many rows at most, or of what is there. Gives how many there are. An epoch that a process before this
+    /// Plans an epoch of about so many rows at most, or of what is there. An epoch that a process before this
     /// one planned and did not complete is planned as it was.
     ///
     /// # Errors
     /// As a source.
-    pub fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+    pub fn plan(&mut self, rows_max: Option<u64>) -> Result<PlannedRows> {
         let each = rows_max.map(|rows| (rows / self.inputs.len() as u64).max(1));
-        let mut all = 0_u64;
+        let mut planned = PlannedRows { rows: 0, rows_left: 0 };
         let logged: Result<Vec<bool>> =
             self.inputs.iter().map(|input| input.source.has_logged_plan()).collect();
         let logged = logged?;
@@ -114,9 +127,33 @@ impl Inputs {
             let rows = if had_rows { input.source.plan(each)? } else { 0 };
             // One without rows has no plan: it would give what comes later.
             *is_at_end = rows == 0;
-            all = all.saturating_add(rows);
+            planned.rows = planned.rows.saturating_add(rows);
+            planned.rows_left = planned.rows_left.saturating_add(input.source.rows_left());
         }
-        Ok(all)
+        // One that has come to the end of its backlog waits for the others.
+        if planned.rows_left == 0 {
+            self.inputs.iter_mut().for_each(|input| input.source.end_backlog());
+        }
+        Ok(planned)
+    }
+
+    /// True if rows may be given before others that were there before them: they come in several parts.
+    pub fn have_parts(&self) -> bool {
+        self.inputs.iter().map(|input| input.source.parts()).sum::<usize>() > 1
+    }
+
+    /// Asks all sources which rows are there now, without waiting for the answers.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn ask_ends(&mut self) -> Result<()> {
+        self.inputs.iter_mut().try_for_each(|input| input.source.ask_ends())
+    }
+
+    /// How far the rows that were given have come, of those that were there when it was asked last.
+    pub fn reached_ends(&mut self) -> ReachedEnds {
+        let reached = self.inputs.iter_mut().map(|input| input.source.reached_ends());
+        reached.min().unwrap_or(ReachedEnds::All)
     }
 
     /// True if every epoch has to be planned.
@@ -171,14 +208,17 @@ impl Inputs {
         self.inputs.iter().map(|input| input.description.as_str())
     }
 
-    /// Reads rows; what is malformed goes to the input's dead letters.
+    /// Reads rows; what is malformed, or too far ahead of the clock, goes to the input's dead letters.
     ///
     /// # Errors
     /// `Invalid` for a malformed record if there is no place for such; as the decoder.
-    pub fn decode(&self, input: usize, raw: RecordBatch) -> Result<Decoded> {
+    pub fn decode(&self, input: usize, raw: RecordBatch, now_ms: i64) -> Result<Decoded> {
         let input = &self.inputs[input];
         let kept = raw.clone();
-        let decoded = input.decoder.decode(raw)?;
+        let mut decoded = input.decoder.decode(raw)?;
+        if let Some(rule) = input.future_rows {
+            decoded = rule.set_aside(decoded, now_ms)?;
+        }
         if !decoded.malformed.is_empty() {
             put_aside(input.dead_letters.as_ref(), &kept, &decoded.malformed)?;
         }

@@ -13,6 +13,7 @@ mod fault_tests;
 mod file_tests;
 #[cfg(test)]
 mod fragile;
+mod future_rows;
 mod gathering;
 mod handle;
 mod inputs;

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+use super::future_rows::FutureRows;
 use super::inputs::{Input, Inputs};
 use super::shards::{restored, start_shards};
 use crate::checkpoint::storage::{CheckpointAddress, Patience, Storage};
@@ -155,7 +156,10 @@ impl Opened {
             let description = stream.description();
             let source = stream.open(&position.offset, place.child("sources").child(&at.to_string()))?;
             let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
-            inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
+            let future_rows =
+                query.streams().nth(at).and_then(|(stream, schema)| FutureRows::of(stream, schema));
+            let decoder = stream.into_decoder();
+            inputs.push(Input { description, source, dead_letters, decoder, future_rows });
         }
         let sink = sink.open(transactions.clone(), open, recovered.manifest.rows_until())?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })

@@ -1,3 +1,8 @@
+//! Pace of a query: which epochs are planned, and when a batch of event time ends.
+
+use crate::connectors::ReachedEnds;
+use crate::operators::Reach;
+
 /// Rows of a planned epoch of a query that runs for ever: some tenths of a second of work.
 pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
 /// Rows of the first planned epoch of a query whose planned epochs are to take no longer than others.
@@ -12,13 +17,33 @@ const CAUGHT_UP_MS: i64 = 200;
 const FULL_POLL_ROWS: usize = 8192;
 /// Time without rows after which those that come may be a backlog: the broker or this process may have stood still.
 const GAP_MS: i64 = 1000;
+/// Time from a question for the ends of sources after which rows that are still missing are planned: there may be control records in
+/// their place, whose end only a plan finds.
+const BEHIND_MS: i64 = 200;
+/// Longest time for which a barrier waits until the watermark may move.
+const BARRIER_WAIT_MS: i64 = 100;
+
+/// Rows of a backlog that are still to be planned for which the watermark stands still until they were read. State of all of its
+/// windows is kept until then, so a greater one moves it with each plan.
+const HELD_ROWS_MAX: u64 = 1_000_000;
+
+/// Rows that the end of a planned epoch completes, if so many rows of the backlog are in no plan yet. With a limit of the job each
+/// plan is a batch of its own, as in Spark.
+pub(super) fn reach_of_plan(rows_left: u64, has_limit: bool) -> Reach {
+    match rows_left {
+        0 => Reach::Everything,
+        1..=HELD_ROWS_MAX if !has_limit => Reach::Nothing,
+        _ => Reach::Plan,
+    }
+}
 
 /// How a query goes on: in planned epochs, whose ends are known before their rows are read, or in unplanned ones, which end when
 /// a checkpoint is due.
 ///
 /// A backlog is read in planned epochs, as Spark reads all: their ends advance all parts of a source in proportion, and the
 /// watermark moves only there. Else a part that is read faster than the others would make rows of those late. Without a
-/// backlog rows come at about their own time, and the watermark moves each tick.
+/// backlog rows come as they will. At each tick the sources are asked which rows are there, and once these were taken the watermark
+/// moves by the rows that had come before the question: whatever was there as early as one of them has been seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pace {
     phase: Phase,
@@ -37,12 +62,35 @@ pub(super) struct Pace {
     /// When the planned epoch was planned, or the one before, if it had all that was there and its end was the last thing that
     /// happened.
     planned_ms: Option<i64>,
-    /// Whether every epoch is planned, and the last one ends the query.
-    is_bounded: bool,
-    /// True if every epoch is planned, and after the last one there is a rest.
-    is_planned_only: bool,
-    /// True if one epoch is all there is until the next tick, or for good.
-    is_one_each: bool,
+    course: Course,
+    /// Question for the ends of the sources, in an unplanned epoch.
+    question: Option<Question>,
+    /// True if a barrier waits for the watermark.
+    is_barrier_due: bool,
+}
+
+/// Course of a query's epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// A backlog is planned, and what comes then is not.
+    Unbounded,
+    /// Every epoch is planned, and the last one ends the query.
+    Bounded,
+    /// Every epoch is planned, and after the last one there is a rest.
+    Planned,
+    /// One planned epoch ends the query.
+    Once,
+    /// One epoch is planned in each tick.
+    Periodic,
+}
+
+/// Question for the ends of the sources that was asked in an unplanned epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Question {
+    asked_ms: i64,
+    reached: ReachedEnds,
+    /// True if rows came after it.
+    has_rows: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +120,9 @@ pub(super) enum Next {
     Poll,
     /// End the batch, and the epoch with it: no row comes before its barrier.
     EndEpoch,
-    /// End the batch and, if the watermark rose, an empty one after it.
+    /// Ask the sources for their ends, without waiting, and say how far they are.
+    Ask,
+    /// End the batch, to which rows that came before the question are complete, and, if the watermark rose, an empty one after it.
     Tick,
     /// Wait: the source has nothing.
     Rest,
@@ -94,15 +144,15 @@ impl Pace {
             epoch_ms: None,
             measured: None,
             planned_ms: None,
-            is_bounded: false,
-            is_planned_only: false,
-            is_one_each: false,
+            course: Course::Unbounded,
+            question: None,
+            is_barrier_due: false,
         }
     }
 
     /// The pace of a query that ends with the rows that are there when it begins.
     pub fn bounded() -> Self {
-        Self { is_bounded: true, ..Self::unbounded(0, u64::MAX, 0) }
+        Self { course: Course::Bounded, ..Self::unbounded(0, u64::MAX, 0) }
     }
 
     /// The same pace with planned epochs that take about so long at most: a transaction of output may be open for a limited time.
@@ -112,23 +162,28 @@ impl Pace {
 
     /// The pace of a query that runs for ever, of a source whose rows come in planned epochs only.
     pub fn planned_only(tick_ms: i64, now_ms: i64) -> Self {
-        Self { is_planned_only: true, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
+        Self { course: Course::Planned, ..Self::unbounded(tick_ms, u64::MAX, now_ms) }
     }
 
     /// The pace of a query that takes what is there in one epoch, and ends.
     pub fn once() -> Self {
-        Self { is_one_each: true, ..Self::bounded() }
+        Self { course: Course::Once, ..Self::bounded() }
     }
 
     /// The pace of a query that takes what is there in an epoch at each multiple of so many milliseconds, and in one at once.
     pub fn every(period_ms: i64, now_ms: i64) -> Self {
         let last_tick_ms = now_ms - now_ms.rem_euclid(period_ms);
-        Self { is_one_each: true, last_tick_ms, ..Self::planned_only(period_ms, now_ms) }
+        Self { course: Course::Periodic, last_tick_ms, ..Self::planned_only(period_ms, now_ms) }
     }
 
     /// True if no row comes without a plan.
     fn are_all_planned(&self) -> bool {
-        self.is_bounded || self.is_planned_only
+        self.course != Course::Unbounded
+    }
+
+    /// True if one epoch is all there is until the next tick, or for good.
+    fn is_one_each(&self) -> bool {
+        matches!(self.course, Course::Once | Course::Periodic)
     }
 
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
@@ -138,7 +193,7 @@ impl Pace {
         }
         match self.phase {
             // A part of what is there, in proportion, even of what ends the query.
-            Phase::Unknown if self.epoch_ms.is_some() && self.are_all_planned() && !self.is_one_each => {
+            Phase::Unknown if self.epoch_ms.is_some() && self.are_all_planned() && !self.is_one_each() => {
                 Next::Plan(Some(self.rows_max))
             }
             // Rows that came before their backlog was known to be one may all be of one part of the source, far ahead of the
@@ -150,15 +205,17 @@ impl Pace {
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
             Phase::Resting if self.tick_in_ms(now_ms) == 0 => {
                 self.phase = Phase::Unknown;
-                if self.is_one_each {
+                if self.is_one_each() {
                     self.last_tick_ms = now_ms - now_ms.rem_euclid(self.tick_ms);
                 }
                 Next::Plan(None)
             }
             Phase::Resting => Next::Rest,
-            Phase::Reached | Phase::LastReached | Phase::Finished if self.is_planned_only => {
+            Phase::Reached | Phase::LastReached | Phase::Finished
+                if matches!(self.course, Course::Planned | Course::Periodic) =>
+            {
                 self.phase = Phase::Resting;
-                if !self.is_one_each {
+                if !self.is_one_each() {
                     self.last_tick_ms = now_ms;
                 }
                 Next::Rest
@@ -167,9 +224,69 @@ impl Pace {
                 self.phase = Phase::Finished;
                 Next::End
             }
-            Phase::Unplanned if self.is_tick_due(now_ms, wants_empty_batch) => Next::Tick,
-            Phase::Unplanned => Next::Poll,
+            Phase::Unplanned => self.next_unplanned(now_ms, wants_empty_batch),
         }
+    }
+
+    fn next_unplanned(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
+        match self.question {
+            None if self.is_barrier_due || self.is_tick_due(now_ms, wants_empty_batch) => Next::Ask,
+            None => Next::Poll,
+            Some(Question { reached: ReachedEnds::All, .. }) => Next::Tick,
+            Some(Question { reached: ReachedEnds::Behind, asked_ms, .. })
+                if now_ms - asked_ms >= BEHIND_MS =>
+            {
+                self.give_question_up();
+                Next::Plan(None)
+            }
+            Some(_) => Next::Poll,
+        }
+    }
+
+    /// The sources were asked for their ends.
+    ///
+    /// # Panics
+    /// If that was not due.
+    pub fn asked(&mut self, now_ms: i64) {
+        assert!(self.phase == Phase::Unplanned && self.question.is_none(), "a question that was not due");
+        let question = Question { asked_ms: now_ms, reached: ReachedEnds::Unanswered, has_rows: false };
+        self.question = Some(question);
+    }
+
+    /// True if the sources were asked for their ends, and may not have reached them.
+    pub fn is_asking(&self) -> bool {
+        self.question.is_some_and(|question| question.reached != ReachedEnds::All)
+    }
+
+    /// True if all rows came that were there when the sources were asked.
+    pub fn has_answer(&self) -> bool {
+        self.question.is_some_and(|question| question.reached == ReachedEnds::All)
+    }
+
+    /// The sources' rows have come so far, of those that were there when they were asked.
+    pub fn reached_ends(&mut self, reached: ReachedEnds) {
+        if let Some(question) = &mut self.question {
+            question.reached = reached;
+        }
+    }
+
+    /// True if a barrier that is due is to wait until the watermark may move, so that what it brings is of the epoch that ends.
+    pub fn delays_barrier(&mut self, now_ms: i64) -> bool {
+        let delays = self.phase == Phase::Unplanned
+            && match self.question {
+                None => self.has_rows,
+                Some(Question { reached: ReachedEnds::All, .. }) => false,
+                Some(Question { asked_ms, .. }) => now_ms - asked_ms < BARRIER_WAIT_MS,
+            };
+        self.is_barrier_due = delays;
+        delays
+    }
+
+    /// Rows are to be planned that were to come unplanned.
+    fn give_question_up(&mut self) {
+        self.phase = Phase::Unknown;
+        self.question = None;
+        self.is_barrier_due = false;
     }
 
     /// Whether a planned epoch is at its end.
@@ -180,6 +297,9 @@ impl Pace {
     /// Milliseconds until there may be something to do that no row brings. What the clock brings to state, a key that has timed
     /// out, is looked for once in a tick.
     pub fn due_in_ms(&self, now_ms: i64, wants_empty_batch: bool) -> i64 {
+        if self.question.is_some() {
+            return 0;
+        }
         let is_awaited = self.has_rows || wants_empty_batch || self.phase == Phase::Resting;
         match self.tick_in_ms(now_ms) {
             0 if !is_awaited => self.tick_ms,
@@ -231,12 +351,15 @@ impl Pace {
         match self.phase {
             Phase::Planned if is_at_end => self.phase = Phase::Reached,
             // The watermark stands still until they are all there.
-            Phase::Unplanned if rows >= FULL_POLL_ROWS || is_after_gap => self.phase = Phase::Unknown,
+            Phase::Unplanned if rows >= FULL_POLL_ROWS || is_after_gap => self.give_question_up(),
             _ => {}
         }
         if rows > 0 {
             self.has_rows = true;
             self.last_rows_ms = now_ms;
+            if let Some(question) = &mut self.question {
+                question.has_rows = true;
+            }
             if let Some((_, first_ms)) = &mut self.measured {
                 first_ms.get_or_insert(now_ms);
             }
@@ -249,15 +372,18 @@ impl Pace {
     /// If its rows were not all there.
     pub fn ended_epoch(&mut self) {
         assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
-        let has_more = self.phase == Phase::Reached && !self.is_one_each;
+        let has_more = self.phase == Phase::Reached && !self.is_one_each();
         self.phase = if has_more { Phase::Unknown } else { Phase::Finished };
         self.has_rows = false;
     }
 
-    /// The watermark moved.
+    /// The watermark moved by the rows that came before the question, or by all.
     pub fn ticked(&mut self, now_ms: i64) {
-        self.last_tick_ms = now_ms;
-        self.has_rows = false;
+        let question = self.question.take();
+        // The time of an answer makes ticks no rarer.
+        self.last_tick_ms = question.map_or(now_ms, |question| question.asked_ms);
+        self.has_rows = question.is_some_and(|question| question.has_rows);
+        self.is_barrier_due = false;
     }
 
     /// Sets the rows of the next planned epoch by the time that the last one took.
@@ -328,14 +454,60 @@ mod tests {
     }
 
     #[test]
-    fn the_watermark_moves_each_tick_with_rows() {
+    fn the_watermark_moves_each_tick_with_rows_once_what_was_there_has_come() {
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1001);
         assert_eq!((pace.next(1049, false), pace.due_in_ms(1049, false)), (Next::Poll, 1));
-        assert_eq!(pace.next(1050, false), Next::Tick);
-        pace.ticked(1050);
+        assert_eq!(pace.next(1050, false), Next::Ask);
+        pace.asked(1050);
+        for reached in [ReachedEnds::Unanswered, ReachedEnds::Behind] {
+            pace.reached_ends(reached);
+            assert_eq!((pace.next(1052, false), pace.is_asking()), (Next::Poll, true), "{reached:?}");
+        }
+        pace.reached_ends(ReachedEnds::All);
+        assert_eq!((pace.next(1053, false), pace.has_answer()), (Next::Tick, true));
+        pace.ticked(1053);
         assert_eq!(pace.next(1200, false), Next::Poll, "nothing came");
-        assert_eq!(pace.next(1200, true), Next::Tick, "something is over");
+        assert_eq!(pace.next(1200, true), Next::Ask, "something is over");
+        // Rows that come after the question are of the next tick, which is a whole one after the question.
+        pace.asked(1200);
+        pace.polled(1, false, 1201);
+        pace.reached_ends(ReachedEnds::All);
+        pace.ticked(1204);
+        assert_eq!((pace.next(1249, false), pace.next(1250, false)), (Next::Poll, Next::Ask));
+    }
+
+    #[test]
+    fn rows_that_stay_missing_are_planned_and_brokers_that_do_not_answer_are_waited_for() {
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1001);
+        pace.asked(1050);
+        assert_eq!(pace.next(9000, false), Next::Poll);
+        pace.reached_ends(ReachedEnds::Behind);
+        assert_eq!(pace.next(1050 + BEHIND_MS - 1, false), Next::Poll);
+        assert_eq!(pace.next(1050 + BEHIND_MS, false), Next::Plan(None));
+        assert!(pace.is_within_plan() && !pace.is_asking() && !pace.has_answer());
+        // So are those of a backlog that shows while they are waited for.
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1001);
+        pace.asked(1050);
+        pace.polled(FULL_POLL_ROWS, false, 1051);
+        assert_eq!((pace.next(1051, false), pace.is_asking()), (Next::Plan(None), false));
+    }
+
+    #[test]
+    fn a_barrier_waits_until_the_watermark_may_move_but_not_for_long() {
+        let mut pace = caught_up(1000);
+        assert!(!pace.delays_barrier(1001), "nothing came");
+        pace.polled(1, false, 1001);
+        assert!(pace.delays_barrier(1002));
+        assert_eq!(pace.next(1002, false), Next::Ask, "before its tick");
+        pace.asked(1002);
+        assert!(pace.delays_barrier(1001 + BARRIER_WAIT_MS) && !pace.delays_barrier(1002 + BARRIER_WAIT_MS));
+        pace.reached_ends(ReachedEnds::All);
+        assert!(!pace.delays_barrier(1003), "it moves with the barrier");
+        pace.ticked(1003);
+        assert_eq!(pace.next(1051, false), Next::Poll);
     }
 
     #[test]
@@ -347,7 +519,7 @@ mod tests {
             assert_eq!(pace.due_in_ms(now_ms, true), 0, "something is over");
         }
         pace.polled(1, false, 1900);
-        assert_eq!((pace.due_in_ms(1900, false), pace.next(1900, false)), (0, Next::Tick));
+        assert_eq!((pace.due_in_ms(1900, false), pace.next(1900, false)), (0, Next::Ask));
         pace.ticked(1901);
         assert_eq!(
             (pace.due_in_ms(1911, false), pace.due_in_ms(1911, true)),
@@ -369,7 +541,7 @@ mod tests {
         assert_eq!(pace.next(1200, false), Next::Plan(None), "all that is there");
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1999);
-        assert_eq!(pace.next(1999, false), Next::Tick);
+        assert_eq!(pace.next(1999, false), Next::Ask);
         pace.ticked(1999);
         pace.polled(0, false, 2998);
         pace.polled(1, false, 2999);

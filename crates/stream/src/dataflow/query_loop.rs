@@ -1,3 +1,5 @@
+//! Query loop: the thread of a query, which takes rows, pushes them to the sink, and has checkpoints taken.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,10 +13,10 @@ use super::epoch::{Epoch, InFlight};
 use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
 use super::gathering::Gathering;
 use super::handle::Shared;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, PlannedRows};
 use super::latencies::Latencies;
 use super::opened::{Opened, taken_over};
-use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
+use super::pace::{Next, PLANNED_ROWS_MAX, Pace, reach_of_plan};
 use super::phases::Phase;
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
@@ -22,9 +24,9 @@ use crate::checkpoint::{
     BarrierTime, Command, Coordinator, Event, Marked, OutputMarker, Resumption, add_state_files, new_id,
 };
 use crate::connectors::kafka::{CommitOutcome, Transactions};
-use crate::connectors::{Sink, SinkConnector, SourceReport};
+use crate::connectors::{ReachedEnds, Sink, SinkConnector, SourceReport};
 use crate::error::{Error, ErrorKind, Result};
-use crate::operators::Operators;
+use crate::operators::{Operators, Reach};
 use crate::plan::{Query, Trigger};
 
 /// Longest wait for rows: how soon a stop is seen.
@@ -55,6 +57,8 @@ pub(super) struct QueryLoop<'a> {
     operators: Operators,
     /// When batches end, for operators that care.
     pace: Option<Pace>,
+    /// Rows that the end of the open planned epoch completes.
+    plan_reach: Reach,
     gathering: Gathering,
     sink: Box<dyn Sink>,
     sink_description: String,
@@ -126,6 +130,7 @@ impl<'a> QueryLoop<'a> {
             inputs,
             operators,
             pace,
+            plan_reach: Reach::Everything,
             gathering: Gathering::new(Instant::now()),
             sink,
             sink_description: SinkConnector::new(&query.sink, &query.pipeline.schema)?.description(),
@@ -161,7 +166,7 @@ impl<'a> QueryLoop<'a> {
             if self.is_ended {
                 break;
             }
-            let wants_empty_batch = self.operators.wants_empty_batch();
+            let wants_empty_batch = self.wants_batch();
             let next = self.pace.as_mut().map_or(Next::Poll, |pace| pace.next(now_ms(), wants_empty_batch));
             let is_within_plan = self.pace.as_ref().is_some_and(Pace::is_within_plan);
             if self.coordinator.holds_output() {
@@ -173,6 +178,7 @@ impl<'a> QueryLoop<'a> {
                 _ if is_leaving => std::thread::sleep(WAIT_IN_FLIGHT.min(self.wait())),
                 Next::Poll => self.poll()?,
                 Next::Plan(rows_max) => self.plan(rows_max)?,
+                Next::Ask => self.ask()?,
                 Next::Tick => self.tick()?,
                 // The barrier of the epoch before is still on its way to the disk.
                 Next::EndEpoch => std::thread::sleep(WAIT_LEAST),
@@ -220,9 +226,13 @@ impl<'a> QueryLoop<'a> {
 
     fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
         let asked = Instant::now();
-        let rows = self.inputs.plan(rows_max)?;
+        let PlannedRows { rows, rows_left } = self.inputs.plan(rows_max)?;
         self.warn();
         self.epoch.planned(asked);
+        self.plan_reach = reach_of_plan(rows_left, self.inputs.epoch_rows_max().is_some());
+        if self.plan_reach != Reach::Everything {
+            self.operators.watermark().hold_seen();
+        }
         let pace = self.pace.as_mut().expect("it asked for the plan");
         pace.planned(rows, now_ms());
         self.operators.set_gathering(pace.is_gathering());
@@ -236,11 +246,26 @@ impl<'a> QueryLoop<'a> {
         }
     }
 
+    /// Asks the sources which rows are there: once these have come, those that came before are complete.
+    fn ask(&mut self) -> Result<()> {
+        self.operators.watermark().mark_asked();
+        let pace = self.pace.as_mut().expect("it asked for the question");
+        pace.asked(now_ms());
+        if self.inputs.have_parts() {
+            return self.inputs.ask_ends();
+        }
+        // Rows of one part come in their order: whatever was there before one of them has come.
+        pace.reached_ends(ReachedEnds::All);
+        Ok(())
+    }
+
     /// Ends the open batch and, if the watermark rose, an empty one after it: nothing that is over waits for more rows.
     fn tick(&mut self) -> Result<()> {
-        self.end_batch()?;
+        let reach =
+            if self.pace.is_some() && self.inputs.have_parts() { Reach::Asked } else { Reach::Everything };
+        self.end_batch(reach)?;
         if self.operators.wants_empty_batch() {
-            self.end_batch()?;
+            self.end_batch(Reach::Nothing)?;
         }
         if let Some(pace) = &mut self.pace {
             pace.ticked(now_ms());
@@ -248,22 +273,28 @@ impl<'a> QueryLoop<'a> {
         Ok(())
     }
 
-    fn end_batch(&mut self) -> Result<()> {
+    /// True if the end of a batch without rows would bring something: what is over, or rows that are complete then.
+    fn wants_batch(&mut self) -> bool {
+        self.operators.wants_empty_batch() || self.operators.watermark().has_incomplete()
+    }
+
+    fn end_batch(&mut self, reach: Reach) -> Result<()> {
         let began = Instant::now();
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
-        self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))?;
+        self.operators.end_batch_of(reach, &mut |rows| write(sink, epoch, &rows))?;
         self.epoch.phases.add(Phase::AddBatch, began.elapsed());
         self.record_latencies();
         Ok(())
     }
 
     /// Until something is due that no row brings, and no longer than a stop may wait.
-    fn wait(&self) -> Duration {
+    fn wait(&mut self) -> Duration {
         let now = now_ms();
         let wants_empty_batch = self.operators.wants_empty_batch();
         let barrier = self.has_news(wants_empty_batch).then(|| self.coordinator.due_in_ms(now));
-        let tick = self.pace.as_ref().map(|pace| pace.due_in_ms(now, wants_empty_batch));
+        let wants_batch = self.wants_batch();
+        let tick = self.pace.as_ref().map(|pace| pace.due_in_ms(now, wants_batch));
         let due = barrier.into_iter().chain(tick).min();
         due.map_or(WAIT_MAX, |ms| Duration::from_millis(ms.unsigned_abs())).clamp(WAIT_LEAST, WAIT_MAX)
     }
@@ -280,7 +311,7 @@ impl<'a> QueryLoop<'a> {
     fn push(&mut self, input: usize, raw: RecordBatch) -> Result<()> {
         let began = Instant::now();
         let kept = raw.clone();
-        let decoded = self.inputs.decode(input, raw)?;
+        let decoded = self.inputs.decode(input, raw, now_ms())?;
         self.epoch.add_input(input, kept.num_rows());
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
         self.operators.set_now_ms(now_ms());
@@ -337,13 +368,24 @@ impl<'a> QueryLoop<'a> {
             }
         }
         let now_ms = now_ms();
-        let wants_empty_batch = self.operators.wants_empty_batch();
+        let (wants_empty_batch, wants_batch) = (self.operators.wants_empty_batch(), self.wants_batch());
+        let has_news = self.has_news(wants_empty_batch);
+        let is_leaving = self.shared.is_stopped() || self.is_at_end;
+        let is_due = has_news && self.in_flight.is_none() && self.coordinator.due_in_ms(now_ms) == 0;
+        if let Some(pace) = &mut self.pace
+            && pace.is_asking()
+        {
+            pace.reached_ends(self.inputs.reached_ends());
+        }
+        let is_delayed =
+            is_due && !is_leaving && self.pace.as_mut().is_some_and(|pace| pace.delays_barrier(now_ms));
         let barrier = match &self.pace {
-            Some(pace) if pace.is_epoch_over(wants_empty_batch) => BarrierTime::Now,
+            Some(pace) if pace.is_epoch_over(wants_batch) => BarrierTime::Now,
             Some(pace) if pace.is_within_plan() => BarrierTime::NotYet,
+            _ if is_delayed => BarrierTime::NotYet,
             _ => BarrierTime::WhenDue,
         };
-        let has_news = barrier == BarrierTime::Now || self.has_news(wants_empty_batch);
+        let has_news = barrier == BarrierTime::Now || has_news;
         self.carry_out(Event::Clock { now_ms, has_news, barrier })
     }
 
@@ -404,8 +446,9 @@ impl<'a> QueryLoop<'a> {
         match &mut self.pace {
             Some(pace) if pace.is_within_plan() => {
                 pace.ended_epoch();
-                self.end_batch()?;
+                self.end_batch(self.plan_reach)?;
             }
+            Some(pace) if self.inputs.have_parts() && !pace.has_answer() => self.end_batch(Reach::Nothing)?,
             _ => self.tick()?,
         }
         self.sink.barrier(batch)?;
@@ -434,6 +477,7 @@ impl<'a> QueryLoop<'a> {
             offset: source.end_offset.clone(),
         });
         let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
+        let incomplete_times_ms = self.operators.watermark().incomplete_ms();
         let mut manifest = Manifest {
             batch,
             rows_until: None,
@@ -441,6 +485,7 @@ impl<'a> QueryLoop<'a> {
             sources: positions.collect(),
             watermark_ms,
             late_watermark_ms,
+            incomplete_times_ms,
             ..self.complete.clone()
         };
         let has_output = self.transactions.as_ref().is_some_and(Transactions::is_open);

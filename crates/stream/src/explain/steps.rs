@@ -89,6 +89,9 @@ impl<'a> Steps<'a> {
             for (name, ms) in [("idle after", clock.idle_after_ms), ("future limit", clock.future_limit_ms)] {
                 ms.into_iter().for_each(|ms| step.tell(name, duration_text(ms)));
             }
+            if clock.sets_future_aside {
+                step.tell("rows beyond it", "dead letters");
+            }
             step.inputs.push(outline);
             outline = step;
         }

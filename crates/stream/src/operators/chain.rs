@@ -9,7 +9,9 @@ use super::division::Division;
 use super::join::Out;
 use super::node::{Giver, Node, TableNames, Taker};
 use super::sharded::Sharded;
-use super::{Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Shard, StartShards, Watermark};
+use super::{
+    Aggregate, Calc, Deduplicate, Join, Keyed, OperatorCounts, Reach, Shard, StartShards, Watermark,
+};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
 use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP, WatermarkPlan};
@@ -172,7 +174,9 @@ impl Operators {
         tables: Vec<Box<dyn StateTable>>,
     ) -> Result<Self> {
         let watermarks_ms = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
-        Self::build(query, checkpoint.generation, watermarks_ms, tables, None)
+        let mut operators = Self::build(query, checkpoint.generation, watermarks_ms, tables, None)?;
+        operators.watermark.restore_incomplete(&checkpoint.incomplete_times_ms);
+        Ok(operators)
     }
 
     /// The same, with the state of each step in shards, which `start` starts: as many as the query's parallelism says, with
@@ -191,6 +195,7 @@ impl Operators {
         let watermarks_ms = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
         let shards = (query.settings.parallelism > 1).then_some(ShardsOfSteps { memory, start });
         let mut operators = Self::build(query, checkpoint.generation, watermarks_ms, tables, shards)?;
+        operators.watermark.restore_incomplete(&checkpoint.incomplete_times_ms);
         operators.charge(memory)?;
         Ok(operators)
     }
@@ -272,7 +277,8 @@ impl Operators {
                 continue;
             }
             if let Some((column, number)) = scan.time {
-                self.watermark.observe(number, greatest_ms(&rows, column)?);
+                let greatest_ms = greatest_ms(&rows, column, self.watermark.limit_ms(number))?;
+                self.watermark.observe(number, greatest_ms);
             }
             match scan.to {
                 Some(to) => push_on(&mut self.nodes, 0, to, rows, out)?,
@@ -296,16 +302,29 @@ impl Operators {
         Ok(given)
     }
 
-    /// Ends the open batch, and gives what comes out at its end. What a node gives then is of the same batch for those after it.
+    /// Ends the open batch, with which all rows are complete, and gives what comes out at its end.
     ///
     /// # Errors
     /// As [`push_from`](Self::push_from).
     pub fn end_batch_into(&mut self, out: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        self.end_batch_of(Reach::Everything, out)
+    }
+
+    /// Ends the open batch, with which these rows are complete, and gives what comes out at its end. What a node gives then is of
+    /// the same batch for those after it.
+    ///
+    /// # Errors
+    /// As [`push_from`](Self::push_from).
+    pub fn end_batch_of(
+        &mut self,
+        reach: Reach,
+        out: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         for at in 0..self.nodes.len() {
             let (node, mut after) = node_with_those_after(&mut self.nodes, at);
             node.end_batch(&mut |rows| after.give(rows, out))?;
         }
-        self.watermark.end_batch();
+        self.watermark.end_batch(reach);
         self.move_watermarks(self.watermark.current_ms());
         Ok(())
     }
@@ -340,7 +359,7 @@ impl Operators {
         shards.take_ready(wait, &mut |rows| after.give(rows, out))
     }
 
-    /// Ends the open batch, and gives what comes out at its end.
+    /// Ends the open batch, with which all rows are complete, and gives what comes out at its end.
     ///
     /// # Errors
     /// As [`push_from`](Self::push_from).
@@ -362,6 +381,11 @@ impl Operators {
     /// The watermark of the open batch and the one by which its rows are late, in milliseconds since 1970; 0 without one.
     pub fn watermarks_ms(&self) -> (i64, i64) {
         (self.watermark.current_ms(), self.watermark.late_ms())
+    }
+
+    /// The watermark, to say which rows are complete.
+    pub fn watermark(&mut self) -> &mut Watermark {
+        &mut self.watermark
     }
 
     /// True if a stream has a watermark.
@@ -502,13 +526,18 @@ fn push_on(nodes: &mut [Node], first: usize, to: Taker, rows: RecordBatch, out: 
     })
 }
 
-/// The greatest time of rows; one without a time counts as 1970, as in Spark.
-fn greatest_ms(rows: &RecordBatch, column: usize) -> Result<i64> {
+/// The greatest time of rows, in milliseconds, of those that are not after `limit_ms`; nothing if all are. A row without a time counts
+/// as 1970, as in Spark.
+fn greatest_ms(rows: &RecordBatch, column: usize, limit_ms: i64) -> Result<Option<i64>> {
     let times: ArrayRef = cast(rows.column(column), &TIMESTAMP()).map_err(computing)?;
     let times = times.as_primitive::<TimestampMicrosecondType>();
     let null = (times.null_count() > 0).then_some(0);
-    let greatest = max(times).max(null).expect("there is a row");
-    Ok(greatest.div_euclid(1000))
+    let greatest_ms = max(times).map(|us| us.div_euclid(1000));
+    if greatest_ms.is_none_or(|ms| ms <= limit_ms) {
+        return Ok(greatest_ms.max(null));
+    }
+    let within = times.iter().flatten().map(|us| us.div_euclid(1000)).filter(|ms| *ms <= limit_ms);
+    Ok(within.max().max(null.filter(|ms| *ms <= limit_ms)))
 }
 
 #[cfg(test)]

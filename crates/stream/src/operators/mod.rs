@@ -33,7 +33,7 @@ pub use join::Join;
 pub use keyed::Keyed;
 pub use lookup::Lookup;
 pub use shard::Shard;
-pub use watermark::Watermark;
+pub use watermark::{Reach, Watermark};
 pub use window_assigner::WindowAssigner;
 
 /// Counts of an operator with state.

@@ -36,6 +36,8 @@ pub struct WatermarkClock {
     pub idle_after_ms: Option<i64>,
     /// Milliseconds after now up to which times move the watermark: `watermark.future-limit`.
     pub future_limit_ms: Option<i64>,
+    /// True if rows with later times go to the dead letters: `watermark.future-rows`.
+    pub sets_future_aside: bool,
 }
 
 /// `CREATE STREAM`.

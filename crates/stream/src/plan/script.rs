@@ -341,6 +341,9 @@ fn watermark_definition(parser: &mut Parser<'_>) -> Result<WatermarkDefinition> 
     Ok(WatermarkDefinition { column, delay_ms, clock: WatermarkClock::default() })
 }
 
+/// Option that says where rows beyond `watermark.future-limit` go.
+const FUTURE_ROWS: &str = "watermark.future-rows";
+
 fn watermark_clock(options: &mut OptionMap) -> Result<WatermarkClock> {
     let mut duration = |name| {
         let given = options.take(name);
@@ -350,10 +353,19 @@ fn watermark_clock(options: &mut OptionMap) -> Result<WatermarkClock> {
         });
         parsed.transpose()
     };
-    Ok(WatermarkClock {
-        idle_after_ms: duration("scan.watermark.idle-timeout")?,
-        future_limit_ms: duration("watermark.future-limit")?,
-    })
+    let idle_after_ms = duration("scan.watermark.idle-timeout")?;
+    let future_limit_ms = duration("watermark.future-limit")?;
+    let future_rows = options.take(FUTURE_ROWS);
+    let sets_future_aside = match future_rows.as_deref().map(str::to_lowercase).as_deref() {
+        None | Some("keep") => false,
+        Some("dead-letter") if future_limit_ms.is_some() => true,
+        Some("dead-letter") => {
+            let text = format!("{}: '{FUTURE_ROWS}' needs 'watermark.future-limit'", options.owner());
+            return Err(invalid(text));
+        }
+        Some(other) => return Err(options.wrong(FUTURE_ROWS, other, "keep or dead-letter")),
+    };
+    Ok(WatermarkClock { idle_after_ms, future_limit_ms, sets_future_aside })
 }
 
 /// `WITH ('name' = 'value', …)`

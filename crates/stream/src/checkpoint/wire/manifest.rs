@@ -42,6 +42,10 @@ pub struct Manifest {
     pub watermark_ms: i64,
     /// The watermark by which rows of the next epoch are late: that of the epoch that ended.
     pub late_watermark_ms: i64,
+    /// Greatest times of the rows before it, of each stream with a watermark, that do not move the watermark yet: rows of other
+    /// parts of the source that were there before them may come after it.
+    #[serde(default, skip_serializing_if = "are_complete")]
+    pub incomplete_times_ms: Vec<Option<i64>>,
     /// Where the sources are.
     pub sources: Vec<SourcePosition>,
     /// What the state is of; a query whose state is of something else does not go on from here.
@@ -51,6 +55,10 @@ pub struct Manifest {
     /// Output that it covers, if that is delivered exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputPosition>,
+}
+
+fn are_complete(times_ms: &[Option<i64>]) -> bool {
+    times_ms.iter().all(Option::is_none)
 }
 
 /// Where a source is.
@@ -168,6 +176,7 @@ impl Manifest {
             timestamp_ms: 0,
             watermark_ms: 0,
             late_watermark_ms: 0,
+            incomplete_times_ms: Vec::new(),
             sources: Vec::new(),
             state_identity: None,
             state_files: Vec::new(),
@@ -192,6 +201,7 @@ mod tests {
             timestamp_ms: 1_700_000_000_123,
             watermark_ms: 17,
             late_watermark_ms: 16,
+            incomplete_times_ms: vec![None, Some(21)],
             sources: vec![SourcePosition {
                 description: "kafka".into(),
                 offset: serde_json::json!({"orders": {"0": 5, "1": 7}}),

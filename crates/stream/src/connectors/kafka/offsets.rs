@@ -91,6 +91,18 @@ pub(super) fn planned_ends(
     (ends, rows)
 }
 
+/// Records of partitions from their ends in a plan to those that they have, control records included.
+pub(super) fn rows_between(
+    planned: &BTreeMap<TopicPartition, i64>,
+    latest: &BTreeMap<TopicPartition, i64>,
+) -> u64 {
+    let left = |(place, end): (&TopicPartition, &i64)| {
+        let latest = latest.get(place).copied().unwrap_or(*end);
+        u64::try_from(latest.saturating_sub(*end)).unwrap_or(0)
+    };
+    planned.iter().map(left).fold(0, u64::saturating_add)
+}
+
 impl StartingOffsets {
     /// Reads the option `startingOffsets`.
     ///
@@ -146,6 +158,7 @@ mod tests {
         let next = of(&[100, 0, 50, 7]);
         let latest = of(&[1100, 100, 50, 8]);
         assert_eq!(planned_ends(&next, &latest, Some(110)), (of(&[200, 10, 50, 8]), 111));
+        assert_eq!(rows_between(&of(&[200, 10, 50, 9]), &latest), 990);
         assert_eq!(planned_ends(&next, &latest, None), (latest.clone(), 1101));
         assert_eq!(planned_ends(&latest, &latest, Some(5)), (latest.clone(), 0));
         // Records that were there are gone: nothing goes back.

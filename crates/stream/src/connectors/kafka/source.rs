@@ -1,3 +1,5 @@
+//! Source of records of Kafka's topics.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +14,12 @@ use super::columns::{Record, RecordColumns};
 use super::heard::Heard;
 use super::lag;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
-use super::offsets::planned_ends;
+use super::offsets::{planned_ends, rows_between};
 use super::reader::PartitionReader;
 use super::settings_errors::refused;
-use super::watch::{Change, Watch};
+use super::watch::{Change, EndsQuestion, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
-use crate::connectors::{Bell, Polled, Source, SourceReport};
+use crate::connectors::{Bell, Polled, ReachedEnds, Source, SourceReport};
 use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// Most records that one poll gives.
@@ -44,6 +46,12 @@ pub struct KafkaSource {
     ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Where each partition ends for the planned epoch.
     planned: Option<BTreeMap<TopicPartition, i64>>,
+    /// Ends of the backlog that is planned part by part, and how many records of it are in no plan yet.
+    backlog: Option<BTreeMap<TopicPartition, i64>>,
+    rows_left: u64,
+    /// Question for the ends of partitions that was asked last, and their ends once they are known.
+    asked: Option<EndsQuestion>,
+    asked_ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Partitions that are fetched from while the ends of a plan are told apart; all of them if there are none.
     narrowed: BTreeSet<TopicPartition>,
     /// True if the client found the end of a partition, and several topics have one of that number.
@@ -120,6 +128,10 @@ impl KafkaSource {
             next: BTreeMap::new(),
             ends: None,
             planned: None,
+            backlog: None,
+            rows_left: 0,
+            asked: None,
+            asked_ends: None,
             narrowed: BTreeSet::new(),
             has_unnamed_end: false,
             still_since: None,
@@ -385,11 +397,15 @@ impl Source for KafkaSource {
         };
         let had_plan = self.planned.take().is_some();
         self.follow()?;
-        let latest = match &self.ends {
+        let latest = match self.ends.as_ref().or(self.backlog.as_ref()) {
             Some(ends) => ends.clone(),
             None => self.latest()?,
         };
         let (ends, rows) = planned_ends(&self.next, &latest, rows_max);
+        self.rows_left = rows_between(&ends, &latest);
+        // With a limit of the job each plan is of what is there, as in Spark.
+        let has_backlog = rows_max.is_some() && self.options.epoch_records_max.is_none();
+        self.backlog = has_backlog.then_some(latest);
         if rows > 0 || had_plan {
             // As in `stop_at_latest`.
             self.assign()?;
@@ -398,8 +414,41 @@ impl Source for KafkaSource {
         Ok(rows)
     }
 
+    fn rows_left(&self) -> u64 {
+        self.rows_left
+    }
+
+    fn end_backlog(&mut self) {
+        self.backlog = None;
+    }
+
     fn lift_plan(&mut self) -> Result<()> {
+        self.end_backlog();
         if self.planned.take().is_some() { self.assign() } else { Ok(()) }
+    }
+
+    fn parts(&self) -> usize {
+        self.next.len()
+    }
+
+    fn ask_ends(&mut self) -> Result<()> {
+        self.asked = Some(self.watch()?.ask_ends());
+        self.asked_ends = None;
+        Ok(())
+    }
+
+    fn reached_ends(&mut self) -> ReachedEnds {
+        if self.asked_ends.is_none() {
+            let (Some(watch), Some(asked)) = (&self.watch, self.asked) else {
+                return ReachedEnds::Unanswered;
+            };
+            self.asked_ends = watch.ends_of(asked);
+        }
+        let Some(ends) = &self.asked_ends else { return ReachedEnds::Unanswered };
+        // A partition that has no end is being looked for; one that is not read any more is gone.
+        let is_behind =
+            |(place, next): (&TopicPartition, &i64)| ends.get(place).is_some_and(|end| next < end);
+        if self.next.iter().any(is_behind) { ReachedEnds::Behind } else { ReachedEnds::All }
     }
 
     fn report(&self) -> SourceReport {

@@ -1,3 +1,5 @@
+//! Watch of the partitions of topics, and of how far they go.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,8 @@ use crate::error::Result;
 const ASK_OFFSETS_EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks while one has to be confirmed by the next.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Time after which ends are asked for again that brokers did not tell.
+const ASK_ENDS_AGAIN: Duration = Duration::from_millis(20);
 /// Time that a broker may take to answer. Nothing waits for it.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -40,7 +44,15 @@ struct State {
     /// In the order in which they were seen. A partition that is not taken yet is in it once each time that it appears.
     changes: Vec<Change>,
     latest: BTreeMap<TopicPartition, i64>,
+    /// Last question for the ends of partitions.
+    asked: EndsQuestion,
+    /// Question that was answered last, with the ends that partitions had after it was asked.
+    answered: (EndsQuestion, BTreeMap<TopicPartition, i64>),
 }
+
+/// Question for the offsets after the last records of all partitions, by its number.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndsQuestion(u64);
 
 /// A change of the partitions of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +94,22 @@ impl Watch {
     pub fn look_soon(&self) {
         self.shared.lock().is_asked = true;
         self.shared.rings.notify_all();
+    }
+
+    /// Asks for the ends of partitions at once, without waiting for them.
+    pub fn ask_ends(&self) -> EndsQuestion {
+        let mut state = self.shared.lock();
+        state.asked.0 += 1;
+        let asked = state.asked;
+        drop(state);
+        self.shared.rings.notify_all();
+        asked
+    }
+
+    /// Answer to a question: ends that partitions had after it was asked. Nothing until brokers have told all of them.
+    pub fn ends_of(&self, asked: EndsQuestion) -> Option<BTreeMap<TopicPartition, i64>> {
+        let state = self.shared.lock();
+        (state.answered.0 >= asked).then(|| state.answered.1.clone())
     }
 
     /// Takes latest offsets that were asked for elsewhere.
@@ -127,14 +155,19 @@ impl Watcher {
     fn work(mut self) {
         let mut looked = Instant::now();
         let mut asked = looked;
+        let mut ends_at = looked;
         loop {
-            let (is_over, is_asked) = self.rest(looked, asked);
+            let (is_over, is_asked) = self.rest(looked, asked, ends_at);
             if is_over {
                 return;
             }
             // It gives no records, and what it says of its connections is not to gather.
             drop(self.asker.poll(Duration::ZERO));
             let now = Instant::now();
+            if now >= ends_at && self.has_question() {
+                self.answer();
+                ends_at = Instant::now() + if self.has_question() { ASK_ENDS_AGAIN } else { Duration::ZERO };
+            }
             if now >= self.look_at(looked, is_asked) {
                 self.shared.lock().is_asked = false;
                 self.look();
@@ -154,10 +187,13 @@ impl Watcher {
     }
 
     /// Waits until something is due. Gives whether the watch is over, and whether a look was asked for.
-    fn rest(&self, looked: Instant, asked: Instant) -> (bool, bool) {
+    fn rest(&self, looked: Instant, asked: Instant, ends_at: Instant) -> (bool, bool) {
         let mut state = self.shared.lock();
         loop {
-            let due = self.look_at(looked, state.is_asked).min(asked + ASK_OFFSETS_EVERY);
+            let mut due = self.look_at(looked, state.is_asked).min(asked + ASK_OFFSETS_EVERY);
+            if state.answered.0 < state.asked {
+                due = due.min(ends_at);
+            }
             let left = due.saturating_duration_since(Instant::now());
             if state.is_over || left.is_zero() {
                 return (state.is_over, state.is_asked);
@@ -186,6 +222,19 @@ impl Watcher {
             self.changes.added(place.clone());
             self.shared.tell(Change::New(place.clone(), bounds));
             self.shared.lock().latest.insert(place, bounds.1);
+        }
+    }
+
+    fn has_question(&self) -> bool {
+        let state = self.shared.lock();
+        state.answered.0 < state.asked
+    }
+
+    /// Answers the last question, if brokers do: without an answer it is asked again.
+    fn answer(&self) {
+        let asked = self.shared.lock().asked;
+        if let Ok(ends) = ask_latest(&self.asker, self.changes.known().iter(), ANSWER_MAX) {
+            self.shared.lock().answered = (asked, ends);
         }
     }
 

@@ -81,6 +81,7 @@ fn two(second_rings: bool) -> (Inputs, [Arc<Fed>; 2]) {
         source: Box::new(FedSource { fed: Arc::clone(fed), rings }),
         decoder: Decoder::AsTheyAre,
         dead_letters: None,
+        future_rows: None,
     };
     (Inputs::new(fed.iter().zip([true, second_rings]).map(input).collect()), fed)
 }

@@ -15,7 +15,11 @@ const STREAM: &str = "CREATE STREAM t (k STRING, v BIGINT, f DOUBLE, ts TIMESTAM
                       WITH ('connector' = 'x'); CREATE SINK out WITH ('connector' = 'x');";
 
 fn query(select: &str) -> Query {
-    let script = Script::parse(&format!("{STREAM} INSERT INTO out {select}")).unwrap();
+    query_of(STREAM, select)
+}
+
+fn query_of(stream: &str, select: &str) -> Query {
+    let script = Script::parse(&format!("{stream} INSERT INTO out {select}")).unwrap();
     let schema_of = |stream: &StreamDefinition| {
         let field = |c: &crate::plan::StreamColumn| Field::new(&c.name, c.data_type.clone(), true);
         Ok(Arc::new(Schema::new(stream.columns.iter().map(field).collect::<Vec<_>>())))
@@ -234,6 +238,49 @@ fn updates_come_at_once_if_nothing_is_gathered() {
     assert_eq!(push(&[row("a", 5), row("b", 2), row("a", -9)]), [("a".to_owned(), 5)]);
     assert_eq!(push(&[row("b", 2)]), [("b".to_owned(), 4)]);
     assert_eq!(push(&[row("b", -2)]), []);
+}
+
+/// One wrong time makes no row late, whether it comes with the others or alone, and its own row is counted, too.
+#[test]
+fn a_row_beyond_the_future_limit_is_counted_and_makes_no_other_late() {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let select = "SELECT window_end, count(*) AS n FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10 ms') \
+                  GROUP BY window_end EMIT UPDATES";
+    let counted = |stream: &str| {
+        let query = query_of(stream, select);
+        let mut ours = operators(&query, (0, 0), table(&query));
+        let mut counts = BTreeMap::new();
+        for batch_number in 0..20 {
+            let now_ms = DAY_MS + batch_number * 10;
+            ours.set_now_ms(now_ms);
+            let row = |time_ms| Row { key: None, value: None, time_ms: Some(time_ms) };
+            let live: Vec<Row> = (0..3).map(|at| row(now_ms + at)).collect();
+            let wrong = row(2 * DAY_MS);
+            match batch_number {
+                4 => drop(ours.push(batch(&[live, vec![wrong]].concat())).unwrap()),
+                9 => {
+                    ours.push(batch(&[wrong])).unwrap();
+                    ours.push(batch(&live)).unwrap();
+                }
+                _ => drop(ours.push(batch(&live)).unwrap()),
+            }
+            for rows in ours.end_batch().unwrap() {
+                let ends = rows.column(0).as_primitive::<TimestampMicrosecondType>();
+                let found = rows.column(1).as_primitive::<Int64Type>();
+                counts.extend((0..rows.num_rows()).map(|row| (ends.value(row), found.value(row))));
+            }
+        }
+        (counts.values().sum::<i64>(), ours.take_usage().unwrap().1.late, ours.watermarks_ms().0)
+    };
+    let limited =
+        STREAM.replace("'connector' = 'x')", "'connector' = 'x', 'watermark.future-limit' = '1 hour')");
+    let limited = limited.replacen(
+        "SINK out WITH ('connector' = 'x', 'watermark.future-limit' = '1 hour')",
+        "SINK out WITH ('connector' = 'x')",
+        1,
+    );
+    assert_eq!(counted(&limited), (62, 0, DAY_MS + 190 + 2 - 20));
+    assert!(counted(STREAM).1 > 0, "without the limit they are late");
 }
 
 #[test]
