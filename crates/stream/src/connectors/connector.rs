@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::console::ConsoleSink;
 use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceOptions};
-use super::format::CsvDialect;
+use super::format::{CsvDialect, TimestampUnit};
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
     check_dead_letters, check_interval, check_pattern, record_schema, transactional_id,
@@ -76,7 +76,10 @@ impl StreamConnector {
             other => return Err(options.wrong("connector", other, "kafka, filesystem or rate")),
         };
         let decoder = match format.as_deref() {
-            Some("json") => Decoder::json(&owner, &stream.columns, &own)?,
+            Some("json") => {
+                let unit = TimestampUnit::take(&mut options)?;
+                Decoder::json(&owner, &stream.columns, &own, unit)?
+            }
             Some("csv") => {
                 let dialect = CsvDialect::of_stream(&mut options)?;
                 if let StreamKind::Files(files) = &mut kind
@@ -102,15 +105,15 @@ impl StreamConnector {
                 "{owner}: no raw record is malformed: 'dead-letter.topic' needs a format"
             )));
         }
-        options.finish()?;
-        Ok(Self { owner, kind, decoder, schema })
-    }
         let sets_aside = stream.watermark.as_ref().is_some_and(|watermark| watermark.clock.sets_future_aside);
         let has_letters = matches!(&kind, StreamKind::Kafka(kafka) if kafka.dead_letter_topic.is_some());
         if sets_aside && !has_letters {
             let text = format!("{owner}: 'watermark.future-rows' = 'dead-letter' needs 'dead-letter.topic'");
             return Err(invalid(text));
         }
+        options.finish()?;
+        Ok(Self { owner, kind, decoder, schema })
+    }
 
     /// What rows of the stream look like.
     pub fn schema(&self) -> SchemaRef {

@@ -59,6 +59,13 @@ const fn option(
     OptionEntry { name, values, default, meaning }
 }
 
+const TIMESTAMP_UNIT: OptionEntry = option(
+    "json.timestamp-unit",
+    "`seconds`, `millis` or `micros`",
+    Preset::Depends("`seconds`, with `json`"),
+    "unit of numbers in columns of TIMESTAMP, since 1970; seconds may have a fraction",
+);
+
 // Options of CSV, to read and to write; the last three only to read.
 const SEP: OptionEntry = option(
     "sep",
@@ -149,6 +156,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Nothing,
                 "where records that cannot be read go, instead of ending the query; needs a format",
             ),
+            TIMESTAMP_UNIT,
             SEP,
             DELIMITER,
             NULL_VALUE,
@@ -174,6 +182,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Fixed("false"),
                 "whether newer files come before older ones",
             ),
+            TIMESTAMP_UNIT,
             SEP,
             DELIMITER,
             NULL_VALUE,
@@ -219,6 +228,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Needed,
                 "form of the files; a column of Parquet is found by its name, of CSV by its place",
             ),
+            TIMESTAMP_UNIT,
             SEP,
             DELIMITER,
             NULL_VALUE,
@@ -374,7 +384,7 @@ mod tests {
     type Pairs = &'static [(&'static str, &'static str)];
 
     /// Least options of each connector, for each of its formats.
-    const LEAST: [(&str, Direction, Pairs); 17] = [
+    const LEAST: [(&str, Direction, Pairs); 18] = [
         ("kafka", Direction::Source, &[("kafka.bootstrap.servers", "h:1"), ("subscribe", "t")]),
         (
             "kafka",
@@ -396,6 +406,7 @@ mod tests {
         ("kafka", Direction::Sink, &[("kafka.bootstrap.servers", "h:1"), ("topic", "t"), ("format", "json")]),
         ("filesystem", Direction::Sink, &[("path", "d"), ("format", "json")]),
         ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "csv")]),
+        ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "json")]),
         ("filesystem", Direction::AtRest, &[("path", "d"), ("format", "parquet")]),
         ("console", Direction::Sink, &[]),
         ("memory", Direction::Sink, &[]),

@@ -9,7 +9,7 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::format::CsvDialect;
+use super::format::{CsvDialect, JsonReader, TimestampUnit};
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::plan::{TableDefinition, type_name};
 use crate::state::MemoryShare;
@@ -29,7 +29,7 @@ pub struct TableConnector {
 #[derive(Debug)]
 enum TableFormat {
     Parquet,
-    Json,
+    Json(JsonReader),
     Csv { dialect: CsvDialect, has_header: bool },
 }
 
@@ -53,7 +53,10 @@ impl TableConnector {
         let (path, schema) = (PathBuf::from(path), table.schema());
         let format = match options.require("format")?.as_str() {
             "parquet" => TableFormat::Parquet,
-            "json" => TableFormat::Json,
+            "json" => {
+                let unit = TimestampUnit::take(&mut options)?;
+                TableFormat::Json(JsonReader::new(SchemaRef::clone(&schema), unit))
+            }
             "csv" => {
                 CsvDialect::check(&owner, &schema)?;
                 let dialect = CsvDialect::of_stream(&mut options)?;
@@ -80,7 +83,9 @@ impl TableConnector {
             let file = File::open(&path).map_err(|error| self.unreadable(&path, error))?;
             let batches: Result<Batches<'_>, ArrowError> = match &self.format {
                 TableFormat::Parquet => self.parquet(file),
-                TableFormat::Json => self.json(file),
+                TableFormat::Json(reader) => {
+                    reader.file_reader(BufReader::new(file)).map(|rows| Box::new(rows) as _)
+                }
                 TableFormat::Csv { dialect, has_header } => dialect
                     .file_reader(SchemaRef::clone(&self.schema), *has_header, file)
                     .map(|reader| Box::new(reader) as _),
@@ -112,11 +117,6 @@ impl TableConnector {
         }
         files.sort();
         Ok(files)
-    }
-
-    fn json(&self, file: File) -> Result<Batches<'_>, ArrowError> {
-        let builder = arrow::json::ReaderBuilder::new(SchemaRef::clone(&self.schema));
-        Ok(Box::new(builder.with_coerce_primitive(true).build(BufReader::new(file))?))
     }
 
     /// Rows of a Parquet file: its columns by their names, cast to the table's types without loss.

@@ -6,7 +6,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::CsvDialect;
 use super::csv::CsvReader;
-use super::json::JsonReader;
+use super::json::{JsonReader, TimestampUnit};
 use crate::error::{Result, computing, invalid};
 use crate::plan::StreamColumn;
 
@@ -67,8 +67,14 @@ impl Decoder {
     ///
     /// # Errors
     /// `Invalid` for a column that shows one that the connector does not have, or has with another type.
-    pub fn json(owner: &str, columns: &[StreamColumn], connector: &Schema) -> Result<Self> {
-        Self::fields(owner, columns, connector, |schema| Ok(FieldReader::Json(JsonReader::new(schema))))
+    pub fn json(
+        owner: &str,
+        columns: &[StreamColumn],
+        connector: &Schema,
+        unit: TimestampUnit,
+    ) -> Result<Self> {
+        let reader = |schema| Ok(FieldReader::Json(JsonReader::new(schema, unit)));
+        Self::fields(owner, columns, connector, reader)
     }
 
     /// A decoder of CSV for these columns of a stream over these of a connector. Fields are those that are not of the connector, in
@@ -224,7 +230,7 @@ mod tests {
             column("id", DataType::Int64, false, None),
             column("userName", DataType::Utf8, true, None),
         ];
-        Decoder::json("stream 's'", &columns, &raw(&[]).schema()).unwrap()
+        Decoder::json("stream 's'", &columns, &raw(&[]).schema(), TimestampUnit::Seconds).unwrap()
     }
 
     fn ids(rows: &RecordBatch) -> Vec<i64> {
@@ -298,8 +304,11 @@ mod tests {
     fn columns_that_the_connector_does_not_have_are_refused() {
         let columns =
             [column("a", DataType::Int64, true, Some("offst")), column("b", DataType::Int64, true, None)];
-        let error = Decoder::json("stream 's'", &columns, &raw(&[]).schema()).unwrap_err();
+        let error =
+            Decoder::json("stream 's'", &columns, &raw(&[]).schema(), TimestampUnit::Seconds).unwrap_err();
         assert_eq!(error.to_string(), "stream 's': column 'a': there is no metadata 'offst'");
-        assert!(Decoder::json("stream 's'", &columns[..0], &raw(&[]).schema()).is_err());
+        assert!(
+            Decoder::json("stream 's'", &columns[..0], &raw(&[]).schema(), TimestampUnit::Seconds).is_err()
+        );
     }
 }

@@ -1,22 +1,50 @@
+//! Values that are JSON objects.
+
+use std::io::BufRead;
+
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::json::LineDelimitedWriter;
 use arrow::json::reader::{Decoder, ReaderBuilder};
 
-use crate::error::{Result, computing};
+pub use lines::write_json_lines;
+pub use text_values::TimestampUnit;
+
+mod lines;
+mod number;
+mod text_values;
 
 /// Fields of JSON objects, one object to a record. Fields that are not named are passed over, missing ones are null, numbers
-/// and booleans are read as text where text is wanted, as in Spark.
+/// and booleans are read as text where text is wanted, as in Spark. A number that does not fit its column is refused, not changed.
 #[derive(Debug)]
-pub(super) struct JsonReader {
+pub struct JsonReader {
     schema: SchemaRef,
+    /// Schema by which Arrow reads.
+    read: SchemaRef,
+    unit: TimestampUnit,
 }
 
 impl JsonReader {
     /// A reader of the fields that a schema names.
-    pub fn new(schema: SchemaRef) -> Self {
-        Self { schema }
+    pub fn new(schema: SchemaRef, unit: TimestampUnit) -> Self {
+        Self { read: text_values::read_schema(&schema), schema, unit }
+    }
+
+    /// A reader of a whole file of objects.
+    ///
+    /// # Errors
+    /// As Arrow's reader.
+    pub fn file_reader<'a>(
+        &'a self,
+        file: impl BufRead + 'a,
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, ArrowError>> + 'a, ArrowError> {
+        let builder = ReaderBuilder::new(SchemaRef::clone(&self.read)).with_coerce_primitive(true);
+        let typed = |read: Result<RecordBatch, ArrowError>| self.typed(&read?).map_err(ArrowError::JsonError);
+        Ok(builder.build(file)?.map(typed))
+    }
+
+    fn typed(&self, read: &RecordBatch) -> Result<RecordBatch, String> {
+        text_values::typed(read, &self.schema, self.unit)
     }
 
     /// Reads all records, or says why one of them is no object of these fields.
@@ -39,14 +67,18 @@ impl JsonReader {
 
     fn decoder(&self, rows: usize) -> Result<Decoder, ArrowError> {
         // It stops reading after so many rows: one more shows a second object in the last record.
-        let builder = ReaderBuilder::new(SchemaRef::clone(&self.schema)).with_batch_size(rows + 1);
+        let builder = ReaderBuilder::new(SchemaRef::clone(&self.read)).with_batch_size(rows + 1);
         builder.with_coerce_primitive(true).build_decoder()
     }
 
     fn finish(&self, mut decoder: Decoder, rows: usize) -> Result<RecordBatch, String> {
         let batch = decoder.flush().map_err(|error| error.to_string())?;
-        let batch = batch.unwrap_or_else(|| RecordBatch::new_empty(SchemaRef::clone(&self.schema)));
-        if batch.num_rows() == rows { Ok(batch) } else { Err("it is not one JSON object".to_owned()) }
+        let batch = batch.unwrap_or_else(|| RecordBatch::new_empty(SchemaRef::clone(&self.read)));
+        if batch.num_rows() == rows {
+            self.typed(&batch)
+        } else {
+            Err("it is not one JSON object".to_owned())
+        }
     }
 }
 
@@ -61,12 +93,5 @@ fn take_one(decoder: &mut Decoder, value: Option<&[u8]>) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows as JSON objects, each with a line end; null fields are left out, as in Spark.
-///
-/// # Errors
-/// `Invalid` for values that JSON cannot show.
-pub fn write_json_lines(rows: &RecordBatch) -> Result<Vec<u8>> {
-    let mut writer = LineDelimitedWriter::new(Vec::new());
-    writer.write(rows).and_then(|()| writer.finish()).map_err(computing)?;
-    Ok(writer.into_inner())
-}
+#[cfg(test)]
+mod tests;

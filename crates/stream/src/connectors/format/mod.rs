@@ -6,4 +6,4 @@ mod json;
 
 pub use csv::CsvDialect;
 pub use decoder::{Decoded, Decoder, Malformed};
-pub use json::write_json_lines;
+pub use json::{JsonReader, TimestampUnit, write_json_lines};
