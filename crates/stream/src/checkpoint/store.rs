@@ -178,7 +178,10 @@ impl CheckpointStore {
                     }
                     let offsets = offsets.clone().unwrap_or_default();
                     let sources = claim.sources.iter().cloned().zip(offsets);
-                    let sources = sources.map(|(description, offset)| SourcePosition { description, offset });
+                    let sources = sources.map(|(description, offset)| {
+                        let marks = None;
+                        SourcePosition { description, offset, marks }
+                    });
                     Manifest {
                         query_id: query_id.clone(),
                         generation: 1,

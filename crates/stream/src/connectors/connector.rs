@@ -167,13 +167,18 @@ impl StreamConnector {
         }
     }
 
-    /// Opens the source at an offset. Its own log, if it has one, lies in the place `log`.
+    /// Opens the source at an offset, with what it kept there to know its rows again. Its own log, if it has one, lies in the place `log`.
     ///
     /// # Errors
     /// If it cannot go on from there.
-    pub fn open(&self, offset: &Value, log: Arc<dyn Storage>) -> Result<Box<dyn Source>> {
+    pub fn open(
+        &self,
+        offset: &Value,
+        marks: Option<&Value>,
+        log: Arc<dyn Storage>,
+    ) -> Result<Box<dyn Source>> {
         Ok(match &self.kind {
-            StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset)?),
+            StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset, marks)?),
             StreamKind::Files(options) => Box::new(FileSource::at(options.clone(), offset, log)?),
             StreamKind::Rate(schedule) => Box::new(RateSource::at(*schedule, offset)?),
         })

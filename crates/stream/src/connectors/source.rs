@@ -27,6 +27,11 @@ pub trait Source: Send {
     /// The offset after the last row that was given, in the form of Spark's logs.
     fn position(&self) -> Value;
 
+    /// What the source keeps with the offset to know its rows again, if it does.
+    fn marks(&self) -> Option<Value> {
+        None
+    }
+
     /// Gives rows only up to what is there now, and says so in [`Polled::is_at_end`].
     ///
     /// # Errors

@@ -189,6 +189,11 @@ impl Inputs {
         self.inputs.iter().map(|input| input.source.position()).collect()
     }
 
+    /// What sources keep with their offsets.
+    pub fn marks(&self) -> Vec<Option<Value>> {
+        self.inputs.iter().map(|input| input.source.marks()).collect()
+    }
+
     /// Reports of sources on rows that are still to come.
     pub fn reports(&self) -> Vec<SourceReport> {
         self.inputs.iter().map(|input| input.source.report()).collect()

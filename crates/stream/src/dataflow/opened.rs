@@ -154,7 +154,8 @@ impl Opened {
         let mut inputs = Vec::new();
         for (at, (stream, position)) in streams.into_iter().zip(&recovered.manifest.sources).enumerate() {
             let description = stream.description();
-            let source = stream.open(&position.offset, place.child("sources").child(&at.to_string()))?;
+            let log = place.child("sources").child(&at.to_string());
+            let source = stream.open(&position.offset, position.marks.as_ref(), log)?;
             let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             let future_rows =
                 query.streams().nth(at).and_then(|(stream, schema)| FutureRows::of(stream, schema));

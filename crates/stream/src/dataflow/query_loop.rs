@@ -472,9 +472,10 @@ impl<'a> QueryLoop<'a> {
             }
         };
         let sources: Vec<SourceProgress> = sources.enumerate().map(source).collect();
-        let positions = sources.iter().map(|source| SourcePosition {
+        let positions = sources.iter().zip(self.inputs.marks()).map(|(source, marks)| SourcePosition {
             description: source.description.clone(),
             offset: source.end_offset.clone(),
+            marks,
         });
         let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
         let incomplete_times_ms = self.operators.watermark().incomplete_ms();

@@ -69,6 +69,9 @@ pub struct SourcePosition {
     pub description: String,
     /// Its offset in the form of Spark's logs.
     pub offset: serde_json::Value,
+    /// What the source keeps with the offset to know its rows again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<serde_json::Value>,
 }
 
 /// A file of state.
@@ -205,6 +208,7 @@ mod tests {
             sources: vec![SourcePosition {
                 description: "kafka".into(),
                 offset: serde_json::json!({"orders": {"0": 5, "1": 7}}),
+                marks: Some(serde_json::json!({"orders": {"0": [4, 17, 99]}})),
             }],
             state_identity: Some("count".into()),
             state_files: vec![StateFile {

@@ -20,6 +20,7 @@ mod options;
 mod partition_changes;
 mod producer;
 mod reader;
+mod record_marks;
 mod settings_errors;
 mod sink;
 mod source;

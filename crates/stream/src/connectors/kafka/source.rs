@@ -16,6 +16,7 @@ use super::lag;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::{planned_ends, rows_between};
 use super::reader::PartitionReader;
+use super::record_marks::{RecordMark, RecordMarks, first_marks};
 use super::settings_errors::refused;
 use super::watch::{Change, EndsQuestion, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
@@ -42,6 +43,7 @@ pub struct KafkaSource {
     changes: Vec<Change>,
     warnings: Vec<String>,
     next: BTreeMap<TopicPartition, i64>,
+    marks: RecordMarks,
     /// Where each partition ends, if the query is to end there.
     ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Where each partition ends for the planned epoch.
@@ -110,11 +112,11 @@ impl KafkaSource {
         partitions(&consumer(options)?, &options.subscription).map(drop)
     }
 
-    /// Goes on at an offset.
+    /// Goes on at an offset, with the marks of the last records before it if there are any.
     ///
     /// # Errors
     /// `DataLoss` if records after it are gone and the query is to fail then; as [`initial_offsets`](Self::initial_offsets).
-    pub fn at(options: KafkaSourceOptions, offset: &Value) -> Result<Self> {
+    pub fn at(options: KafkaSourceOptions, offset: &Value, marks: Option<&Value>) -> Result<Self> {
         let (asker, reader) = (Arc::new(consumer(&options)?), PartitionReader::new(consumer(&options)?));
         let known = KafkaOffsets::from_json(offset, 0)?.0;
         let listing = partitions(&asker, &options.subscription)?;
@@ -126,6 +128,7 @@ impl KafkaSource {
             changes: Vec::new(),
             warnings: Vec::new(),
             next: BTreeMap::new(),
+            marks: RecordMarks::from_json(marks),
             ends: None,
             planned: None,
             backlog: None,
@@ -138,14 +141,13 @@ impl KafkaSource {
             columns: RecordColumns::new(),
             opened_at: BTreeMap::new(),
         };
-        for (place, from) in known {
-            if listing.there.contains(&place) || listing.unsettled.contains(&place.topic) {
-                let bounds = bounds(&source.asker, &place)?;
-                source.go_on(place, Some(from), bounds)?;
-            } else {
-                source.lost(format!("{}-{} is gone", place.topic, place.partition))?;
-            }
+        let (there, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = known.into_iter().partition(|(place, _)| {
+            listing.there.contains(place) || listing.unsettled.contains(&place.topic)
+        });
+        for place in gone.into_keys() {
+            source.lost(format!("{}-{} is gone", place.topic, place.partition))?;
         }
+        source.go_on_at(there)?;
         for place in listing.there {
             if !source.next.contains_key(&place) {
                 let bounds = bounds(&source.asker, &place)?;
@@ -154,6 +156,44 @@ impl KafkaSource {
         }
         source.assign()?;
         Ok(source)
+    }
+
+    /// Reads these partitions from these offsets on, but ones whose topics were made again: their records before the offsets are
+    /// others than those that were read.
+    fn go_on_at(&mut self, known: BTreeMap<TopicPartition, i64>) -> Result<()> {
+        let mut all = Vec::new();
+        let mut looked_at = BTreeMap::new();
+        for (place, from) in known {
+            let (low, high) = bounds(&self.asker, &place)?;
+            match self.marks.0.get(&place) {
+                Some(mark) if (low..high).contains(&mark.offset) && from <= high => {
+                    looked_at.insert(place.clone(), mark.offset);
+                }
+                Some(_) if from > high && low < high => drop(looked_at.insert(place.clone(), low)),
+                _ => {}
+            }
+            all.push((place, from, (low, high)));
+        }
+        let found = first_marks(&mut self.reader, &looked_at)?;
+        for (place, from, (low, high)) in all {
+            let is_other = match (self.marks.0.get(&place), found.0.get(&place)) {
+                // All that it has came after what was read.
+                (Some(last), Some(first)) if from > high => first.timestamp_ms > last.timestamp_ms,
+                (Some(last), Some(found)) => found.offset == last.offset && found != last,
+                _ => false,
+            };
+            if !is_other {
+                self.go_on(place, Some(from), (low, high))?;
+                continue;
+            }
+            self.marks.0.remove(&place);
+            self.lost(format!(
+                "{}-{} has other records than those that were read up to offset {from}: its topic was deleted and made again",
+                place.topic, place.partition
+            ))?;
+            self.go_on(place, Some(low), (low, high))?;
+        }
+        Ok(())
     }
 
     /// Reads a partition, which has these offsets, from the known one on; a new one from 0, as in Spark.
@@ -247,7 +287,10 @@ impl KafkaSource {
         for change in std::mem::take(&mut self.changes) {
             match change {
                 Change::New(place, bounds) => self.go_on(place, None, bounds)?,
-                Change::Gone(place) => drop(self.next.remove(&place)),
+                Change::Gone(place) => {
+                    self.next.remove(&place);
+                    self.marks.0.remove(&place);
+                }
             }
         }
         // What was fetched ahead is fetched again: assigning begins at our offsets.
@@ -277,10 +320,7 @@ impl KafkaSource {
                 if !is_lost {
                     return Err(failed("cannot read from Kafka", error));
                 }
-                for (place, from) in self.next.clone() {
-                    let bounds = bounds(&self.asker, &place)?;
-                    self.go_on(place, Some(from), bounds)?;
-                }
+                self.go_on_at(self.next.clone())?;
                 self.assign()?;
                 return Ok(true);
             }
@@ -299,6 +339,7 @@ impl KafkaSource {
             return self.reader.pause(place).map(|()| true);
         }
         *next = offset + 1;
+        self.marks.read(&place, RecordMark::of(&message));
         let (timestamp_ms, timestamp_type) = match message.timestamp() {
             Timestamp::NotAvailable => (None, -1),
             Timestamp::CreateTime(ms) => (Some(ms), 0),
@@ -378,6 +419,10 @@ impl Source for KafkaSource {
 
     fn position(&self) -> Value {
         KafkaOffsets(self.next.clone()).to_json()
+    }
+
+    fn marks(&self) -> Option<Value> {
+        self.marks.to_json()
     }
 
     fn stop_at_latest(&mut self) -> Result<()> {

@@ -56,7 +56,7 @@ impl Cluster {
 }
 
 fn opened(options: &KafkaSourceOptions) -> KafkaSource {
-    KafkaSource::at(options.clone(), &KafkaSource::initial_offsets(options).unwrap()).unwrap()
+    KafkaSource::at(options.clone(), &KafkaSource::initial_offsets(options).unwrap(), None).unwrap()
 }
 
 /// Takes values until something holds of them and the source. Gives them sorted.
@@ -117,7 +117,7 @@ fn a_topic_that_matches_later_is_read_from_its_begin_and_not_in_the_plan_of_befo
     cluster.create("orders-d", 1);
     cluster.send("orders-d", 0, &["d1"]);
     let mut source =
-        KafkaSource::at(cluster.options(&[("subscribePattern", "^orders-")]), &position).unwrap();
+        KafkaSource::at(cluster.options(&[("subscribePattern", "^orders-")]), &position, None).unwrap();
     assert_eq!(read(&mut source, |values, _, _| !values.is_empty()), ["d1"]);
 }
 
@@ -164,10 +164,10 @@ fn a_partition_that_vanished_ends_the_query_or_is_left_with_a_warning() {
     assert_eq!(lenient.take_warnings(), [""; 0]);
     // A restart knows it as well.
     let offset = json!({"orders-a": {"0": 2}, "orders-b": {"0": 1}});
-    let opened = KafkaSource::at(cluster.options(&[pattern]), &offset);
+    let opened = KafkaSource::at(cluster.options(&[pattern]), &offset, None);
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::DataLoss);
     let mut lenient =
-        KafkaSource::at(cluster.options(&[pattern, ("failOnDataLoss", "false")]), &offset).unwrap();
+        KafkaSource::at(cluster.options(&[pattern, ("failOnDataLoss", "false")]), &offset, None).unwrap();
     assert_eq!((lenient.position(), lenient.take_warnings()), (json!({"orders-a": {"0": 2}}), warnings));
 }
 
@@ -247,5 +247,57 @@ fn offsets_are_asked_for_again_when_the_leader_has_a_new_epoch() {
         assert_eq!(latest, BTreeMap::from([(place.clone(), 2)]));
         // Each time that a leader is chosen its epoch is one more, also if it is the same one.
         cluster.mock.partition_leader("t", 0, Some(1)).unwrap();
+    }
+}
+
+/// Opens a source on a cluster where the one before is to have been read to an offset with these marks.
+fn reopened(
+    cluster: &Cluster,
+    position: &Value,
+    marks: Option<&Value>,
+    more: &[(&str, &str)],
+) -> Result<KafkaSource> {
+    KafkaSource::at(cluster.options(&[&[("subscribe", "t")], more].concat()), position, marks)
+}
+
+#[test]
+fn a_topic_that_was_made_again_is_not_read_from_the_middle() {
+    let old = Cluster::new();
+    old.create("t", 2);
+    let values: Vec<String> = (0..6).map(|n| format!("old {n}")).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    old.send("t", 0, &values[..4]);
+    old.send("t", 1, &values[4..]);
+    let mut source = opened(&old.options(&[("subscribe", "t")]));
+    assert_eq!(read(&mut source, |values, _, _| values.len() == 6).len(), 6);
+    let (position, marks) = (source.position(), source.marks());
+    assert!(marks.is_some());
+    // The same topic goes on, also a second time without new records.
+    let same = reopened(&old, &position, marks.as_ref(), &[]).unwrap();
+    assert_eq!(same.marks(), marks);
+    drop(same);
+    old.send("t", 0, &["new"]);
+    let mut same = reopened(&old, &position, marks.as_ref(), &[]).unwrap();
+    assert_eq!(read(&mut same, |values, _, _| !values.is_empty()), ["new"]);
+
+    // Another one with more records, and one with fewer.
+    let lenient = [("failOnDataLoss", "false")];
+    for (counts, what) in [([7, 3], "more"), ([1, 1], "fewer")] {
+        let made_again = Cluster::new();
+        made_again.create("t", 2);
+        for (partition, count) in (0..).zip(counts) {
+            made_again.send("t", partition, &vec![what; count]);
+        }
+        let error = reopened(&made_again, &position, marks.as_ref(), &[]).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DataLoss, "{error}");
+        assert!(error.to_string().contains("its topic was deleted and made again"), "{error}");
+        let mut all = reopened(&made_again, &position, marks.as_ref(), &lenient).unwrap();
+        assert_eq!(all.take_warnings().len(), 2, "{what}");
+        let count = counts.iter().sum::<usize>();
+        assert_eq!(read(&mut all, |values, _, _| values.len() == count), vec![what; count]);
+        // A checkpoint of an older version has no marks.
+        if what == "more" {
+            assert!(reopened(&made_again, &position, None, &[]).is_ok());
+        }
     }
 }
