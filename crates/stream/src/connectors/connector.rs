@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::console::ConsoleSink;
 use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceOptions};
-use super::format::{CsvDialect, TimestampUnit};
+use super::format::{CsvDialect, TimestampUnit, Tombstones};
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
     check_dead_letters, check_interval, check_pattern, record_schema, transactional_id,
@@ -93,6 +93,12 @@ impl StreamConnector {
             }
             None | Some("raw") => Decoder::AsTheyAre,
             Some(other) => return Err(options.wrong("format", other, "json, csv or raw")),
+        };
+        let decoder = match (&kind, &decoder) {
+            (StreamKind::Kafka(_), Decoder::Fields(_)) => {
+                decoder.with_tombstones(Tombstones::take(&mut options)?)
+            }
+            _ => decoder,
         };
         let schema = match decoder.schema() {
             Some(schema) => schema,

@@ -156,6 +156,12 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Nothing,
                 "where records that cannot be read go, instead of ending the query; needs a format",
             ),
+            option(
+                "tombstones",
+                "`malformed`, `skip` or `null`",
+                Preset::Depends("`malformed`, with a format"),
+                "what records without a value are: malformed, passed over, or rows whose fields are null",
+            ),
             TIMESTAMP_UNIT,
             SEP,
             DELIMITER,

@@ -253,18 +253,23 @@ impl Inputs {
     }
 }
 
+/// Place of a connector's row, by the columns that say it; empty if there are none.
+pub(super) fn place_of(raw: &RecordBatch, row: usize) -> String {
+    let text = |name: &str| {
+        let column = raw.column_by_name(name)?;
+        arrow::util::display::array_value_to_string(column, row).ok()
+    };
+    let place =
+        ["topic", "partition", "offset", "path", "line"].map(|name| Some(format!("{name} {}", text(name)?)));
+    place.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 fn put_aside(dead_letters: Option<&DeadLetters>, raw: &RecordBatch, malformed: &[Malformed]) -> Result<()> {
     if let Some(dead_letters) = dead_letters {
         return dead_letters.write(raw, malformed);
     }
     let first = &malformed[0];
-    let text = |name: &str| {
-        let column = raw.column_by_name(name)?;
-        arrow::util::display::array_value_to_string(column, first.row).ok()
-    };
-    let place =
-        ["topic", "partition", "offset", "path", "line"].map(|name| Some(format!("{name} {}", text(name)?)));
-    let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let place = place_of(raw, first.row);
     let error = invalid(format!("a record cannot be read: {} ({place})", first.reason));
     let is_kafka = raw.column_by_name("topic").is_some();
     let hint = if is_kafka { "'dead-letter.topic' names a topic for such records" } else { "mend the file" };

@@ -7,6 +7,7 @@
 mod checkpointer;
 mod epoch;
 mod events;
+mod failed_row;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::checkpointer::{Checkpointer, Outcome};
 use super::epoch::{Epoch, InFlight};
 use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
+use super::failed_row::with_place;
 use super::gathering::Gathering;
 use super::handle::Shared;
 use super::inputs::{Inputs, PlannedRows};
@@ -43,6 +44,7 @@ const ARRIVED_MAX: usize = 4096;
 /// A query at work: it takes rows, pushes them to the sink, and carries out what the coordinator says.
 pub(super) struct QueryLoop<'a> {
     shared: &'a Shared,
+    query: &'a Query,
     name: String,
     run_id: String,
     /// The first epoch of this run.
@@ -82,7 +84,7 @@ pub(super) enum Ended {
 }
 
 impl<'a> QueryLoop<'a> {
-    pub fn new(query: &Query, opened: Opened, shared: &'a Shared) -> Result<Self> {
+    pub fn new(query: &'a Query, opened: Opened, shared: &'a Shared) -> Result<Self> {
         let Opened { store, recovered, mut inputs, operators, sink, transactions } = opened;
         if query.settings.trigger == Trigger::AvailableNow {
             inputs.stop_at_latest()?;
@@ -120,6 +122,7 @@ impl<'a> QueryLoop<'a> {
         }
         Ok(Self {
             shared,
+            query,
             name: query.name.clone(),
             run_id,
             first: open,
@@ -316,7 +319,8 @@ impl<'a> QueryLoop<'a> {
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
         self.operators.set_now_ms(now_ms());
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
-        self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows))?;
+        let pushed = self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows));
+        pushed.map_err(|error| with_place(error, self.query, input, &decoded, &kept))?;
         self.epoch.phases.add(Phase::AddBatch, began.elapsed());
         if let Some(times) = kept.column_by_name("timestamp") {
             self.arrived.push(Arc::clone(times));

@@ -193,6 +193,15 @@ impl CsvReader {
         Ok(batch.unwrap_or_else(|| RecordBatch::new_empty(SchemaRef::clone(&self.schema))))
     }
 
+    /// A record whose fields are all null.
+    pub fn nulls(&self) -> Vec<u8> {
+        match self.schema.fields().len() {
+            // An empty line is no record.
+            1 => b"\"\"".to_vec(),
+            fields => vec![self.dialect.separator; fields - 1],
+        }
+    }
+
     /// Why a record cannot be read; nothing if it can.
     pub fn refusal(&self, value: Option<&[u8]>) -> Option<String> {
         let mut decoder = self.decoder(1);

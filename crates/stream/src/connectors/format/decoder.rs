@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
-use arrow::compute::{cast, take_record_batch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
+use arrow::compute::{cast, take, take_record_batch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::CsvDialect;
 use super::csv::CsvReader;
 use super::json::{JsonReader, TimestampUnit};
 use crate::error::{Result, computing, invalid};
-use crate::plan::StreamColumn;
+use crate::plan::{OptionMap, StreamColumn};
 
 /// From a connector's rows to a stream's.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct FieldColumns {
     reader: FieldReader,
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
+    tombstones: Tombstones,
 }
 
 /// A reader of fields of values.
@@ -40,6 +41,33 @@ enum ColumnSource {
     Field(usize),
     /// Column of that number of the connector.
     Connector(usize),
+}
+
+/// Meaning of records without a value, which Kafka calls tombstones: `tombstones`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tombstones {
+    /// They are malformed.
+    #[default]
+    Malformed,
+    /// They are passed over.
+    Skipped,
+    /// Their fields are null.
+    Null,
+}
+
+impl Tombstones {
+    /// Takes the option.
+    ///
+    /// # Errors
+    /// `Invalid` for another value.
+    pub fn take(options: &mut OptionMap) -> Result<Self> {
+        match options.take("tombstones").as_deref() {
+            None | Some("malformed") => Ok(Self::Malformed),
+            Some("skip") => Ok(Self::Skipped),
+            Some("null") => Ok(Self::Null),
+            Some(other) => Err(options.wrong("tombstones", other, "malformed, skip or null")),
+        }
+    }
 }
 
 /// A stream's rows.
@@ -131,7 +159,16 @@ impl Decoder {
         let is_nullable = |column: &StreamColumn| column.is_nullable || column.metadata.is_some();
         let fields = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), is_nullable(c)));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(Self::Fields(FieldColumns { reader, schema, sources }))
+        Ok(Self::Fields(FieldColumns { reader, schema, sources, tombstones: Tombstones::default() }))
+    }
+
+    /// The same decoder with another meaning of records without a value.
+    #[must_use]
+    pub fn with_tombstones(mut self, tombstones: Tombstones) -> Self {
+        if let Self::Fields(columns) = &mut self {
+            columns.tombstones = tombstones;
+        }
+        self
     }
 
     /// Columns of the stream; nothing if they are the connector's.
@@ -162,6 +199,14 @@ impl FieldReader {
         }
     }
 
+    /// A value whose fields are all null.
+    fn nulls(&self) -> Vec<u8> {
+        match self {
+            Self::Json(_) => b"{}".to_vec(),
+            Self::Csv(reader) => reader.nulls(),
+        }
+    }
+
     fn refusal(&self, value: Option<&[u8]>) -> Option<String> {
         match self {
             Self::Json(reader) => reader.refusal(value),
@@ -172,21 +217,51 @@ impl FieldReader {
 
 impl FieldColumns {
     fn decode(&self, raw: &RecordBatch) -> Result<Decoded> {
-        let value = raw.column_by_name("value").expect("a connector of records has values");
-        if let Ok(fields) = self.reader.read_all(value.as_binary::<i32>()) {
+        let values = values_of(raw);
+        match self.tombstones {
+            Tombstones::Skipped if values.null_count() > 0 => self.decode_others(raw),
+            Tombstones::Null if values.null_count() > 0 => {
+                let nulls = self.reader.nulls();
+                let values =
+                    values.iter().map(|value| Some(value.unwrap_or(&nulls))).collect::<BinaryArray>();
+                self.decode_values(raw, &values)
+            }
+            _ => self.decode_values(raw, values),
+        }
+    }
+
+    /// Reads the rows that have a value.
+    fn decode_others(&self, raw: &RecordBatch) -> Result<Decoded> {
+        let values = values_of(raw);
+        let numbers: Vec<u64> =
+            (0..values.len()).filter(|row| values.is_valid(*row)).map(|row| row as u64).collect();
+        let others = take_record_batch(raw, &UInt64Array::from(numbers.clone())).map_err(computing)?;
+        let Decoded { rows, indices, mut malformed } = self.decode_values(&others, values_of(&others))?;
+        let number = |row: usize| numbers[row];
+        malformed.iter_mut().for_each(|record| record.row = number(record.row) as usize);
+        let indices = match indices {
+            Some(indices) => indices.into_iter().map(|row| number(row as usize)).collect(),
+            None => numbers.clone(),
+        };
+        Ok(Decoded { rows, indices: Some(indices), malformed })
+    }
+
+    fn decode_values(&self, raw: &RecordBatch, values: &BinaryArray) -> Result<Decoded> {
+        if let Ok(fields) = self.reader.read_all(values) {
             return Ok(Decoded { rows: self.combine(raw, &fields)?, indices: None, malformed: Vec::new() });
         }
         // Some record is wrong, and the reader cannot say which: look at each.
         let (mut indices, mut malformed) = (Vec::new(), Vec::new());
-        for (row, value) in value.as_binary::<i32>().iter().enumerate() {
+        for (row, value) in values.iter().enumerate() {
             match self.reader.refusal(value) {
                 None => indices.push(row as u64),
                 Some(reason) => malformed.push(Malformed { row, reason }),
             }
         }
-        let good = take_record_batch(raw, &UInt64Array::from(indices.clone())).map_err(computing)?;
-        let value = good.column_by_name("value").expect("it was there");
-        let fields = self.reader.read_all(value.as_binary::<i32>()).map_err(invalid)?;
+        let numbers = UInt64Array::from(indices.clone());
+        let good = take_record_batch(raw, &numbers).map_err(computing)?;
+        let values = take(values, &numbers, None).map_err(computing)?;
+        let fields = self.reader.read_all(values.as_binary::<i32>()).map_err(invalid)?;
         Ok(Decoded { rows: self.combine(&good, &fields)?, indices: Some(indices), malformed })
     }
 
@@ -203,9 +278,13 @@ impl FieldColumns {
     }
 }
 
+fn values_of(raw: &RecordBatch) -> &BinaryArray {
+    raw.column_by_name("value").expect("a connector of records has values").as_binary::<i32>()
+}
+
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array, Int64Array};
+    use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Int64Type};
 
     use super::*;
@@ -213,6 +292,9 @@ mod tests {
     fn column(name: &str, data_type: DataType, is_nullable: bool, metadata: Option<&str>) -> StreamColumn {
         StreamColumn { name: name.into(), data_type, is_nullable, metadata: metadata.map(str::to_owned) }
     }
+
+    /// Values of five records.
+    type Values<'a> = [Option<&'a [u8]>; 5];
 
     fn raw(values: &[Option<&[u8]>]) -> RecordBatch {
         let offsets = Int64Array::from_iter_values(100..100 + values.len() as i64);
@@ -298,6 +380,46 @@ mod tests {
         assert_eq!(decoded.rows.column(0).as_primitive::<Int64Type>().values().to_vec(), [100, 104]);
         let rows: Vec<usize> = decoded.malformed.iter().map(|malformed| malformed.row).collect();
         assert_eq!(rows, [1, 2, 3], "{:?}", decoded.malformed);
+    }
+
+    #[test]
+    fn records_without_a_value_are_what_the_stream_says() {
+        let columns = [
+            column("offset", DataType::Int64, true, Some("offset")),
+            column("id", DataType::Int64, true, None),
+            column("userName", DataType::Utf8, true, None),
+        ];
+        let decode = |decoder: Decoder, tombstones, values: &[Option<&[u8]>]| {
+            decoder.with_tombstones(tombstones).decode(raw(values)).unwrap()
+        };
+        let offsets = |decoded: &Decoded| {
+            decoded.rows.column(0).as_primitive::<Int64Type>().values().iter().copied().collect::<Vec<_>>()
+        };
+        let rows =
+            |decoded: &Decoded| decoded.malformed.iter().map(|malformed| malformed.row).collect::<Vec<_>>();
+        let schema = raw(&[]).schema();
+        let json = || Decoder::json("stream 's'", &columns, &schema, TimestampUnit::Seconds).unwrap();
+        let mut options = OptionMap::new("stream 's'", []).unwrap();
+        let dialect = CsvDialect::of_stream(&mut options).unwrap();
+        let csv = || Decoder::csv("stream 's'", &columns, &schema, dialect.clone()).unwrap();
+        let both: [(&dyn Fn() -> Decoder, Values<'_>); 2] = [
+            (&json, [None, Some(b"{\"id\":1}"), None, Some(b"x"), Some(b"{\"id\":2}")]),
+            (&csv, [None, Some(b"1,a"), None, Some(b"x,y"), Some(b"2,b")]),
+        ];
+        for (decoder, values) in both {
+            let found = decode(decoder(), Tombstones::Malformed, &values);
+            assert_eq!((offsets(&found), rows(&found)), (vec![101, 104], vec![0, 2, 3]));
+            let found = decode(decoder(), Tombstones::Skipped, &values);
+            assert_eq!((offsets(&found), rows(&found)), (vec![101, 104], vec![3]));
+            assert_eq!((ids(&found.rows), found.indices), (vec![1, 2], Some(vec![1, 4])));
+            let found = decode(decoder(), Tombstones::Skipped, &values[..3]);
+            assert_eq!((offsets(&found), found.indices), (vec![101], Some(vec![1])));
+            let found = decode(decoder(), Tombstones::Null, &values);
+            assert_eq!((offsets(&found), rows(&found)), (vec![100, 101, 102, 104], vec![3]));
+            assert_eq!(found.rows.column(1).null_count(), 2);
+        }
+        let null = decode(super::tests::decoder(), Tombstones::Null, &[None, Some(b"{\"id\":1}")]);
+        assert_eq!((offsets(&null), rows(&null)), (vec![101], vec![0]), "NOT NULL stays so");
     }
 
     #[test]
