@@ -63,3 +63,6 @@ pub fn parse_job_with(
     queries.iter().try_for_each(dataflow::check)?;
     Ok(queries)
 }
+
+#[cfg(test)]
+mod guide_tests;
