@@ -15,13 +15,13 @@ use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 use yeoul_memory::ProcessMemory;
 
-use crate::column_names::ColumnTexts;
 use crate::copy::staged_copy::StagedCopy;
-use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
 use crate::{Error, Result};
+use yeoul_dialect::ColumnTexts;
+use yeoul_dialect::error::Shortage;
 
 /// The rows of a statement, as they come. Dropping it cancels the query.
 pub struct Answer {

@@ -14,50 +14,30 @@
 //! # }
 //! ```
 //!
+//! What SQL means, the crate `yeoul-dialect` has: reading, refusals, planning, functions, and the rules that mend answers. Here is what
+//! makes an engine of it:
+//!
 //! - `session`: [`Session`], statements in; `answer`: [`Answer`], rows out; `runtime`: [`runtime()`], the threads for both.
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
-//! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
-//! - `planning`: a statement's plan, beyond what DataFusion's planner does by itself.
-//! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
+//! - `catalog`: files, globs, directories and addresses as tables; the stores behind them; `replaced_table`: puts a table back if its
 //!   replacement fails.
-//! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
-//! - `identity`: functions that give what they are given, and hide it from the optimizer.
-//! - `framed_accumulator`: accumulators of DataFusion's of which one thing is done otherwise.
-//! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
-//! - `numbers`: integers that do not wrap around, decimals that are rounded and not cut off.
-//! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
-//! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
-//! - `copy`: `COPY … TO`, whole or not at all.
-//! - `analyzer`, `date_arithmetic`, `functions`: what values mean in SQL, where Arrow and DataFusion mean something else; `interval_text`,
-//!   `time_text`: texts of intervals and times.
-//! - `operators`, `optimizer`: what DataFusion lacks.
+//! - `changes`: `DELETE` and `UPDATE`; `copy`: `COPY … TO`, whole or not at all.
+//! - `memory`: the promise: policy (decision), pool (driver), growing states, spill directory.
+//! - `operators`, `optimizer`: operators and rules for speed and memory that DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.
 
-mod analyzer;
 mod answer;
-mod cast_names;
 mod catalog;
 mod changes;
-mod clauses;
-mod column_names;
 mod copy;
-mod date_arithmetic;
-mod error;
-mod framed_accumulator;
-mod functions;
-mod identity;
-mod interval_text;
 mod memory;
-mod numbers;
 mod operators;
 mod optimizer;
 mod options;
 pub mod output;
-mod planning;
 mod progress;
-mod reading;
 mod replaced_table;
 mod runtime;
 mod session;
@@ -65,13 +45,11 @@ mod session;
 mod session_tests;
 mod settings;
 pub mod shell;
-mod suggest;
-mod time_text;
 
 pub use answer::{Answer, Watch};
-pub use error::{Error, Result};
 pub use options::Options;
 pub use progress::Progress;
-pub use runtime::{RETURN_MEMORY, STACK_BYTES, runtime};
+pub use runtime::{RETURN_MEMORY, runtime};
 pub use session::{MemoryReport, Session};
-pub use yeoul_base::{Place, Span};
+pub use yeoul_dialect::error;
+pub use yeoul_dialect::{Error, Place, Result, STACK_BYTES, Span};

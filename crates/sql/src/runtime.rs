@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use yeoul_base::ErrorKind;
 
-use crate::{Error, Options, Result};
+use crate::{Error, Options, Result, STACK_BYTES};
 
 /// The most threads for blocking file I/O. Each keeps memory of its own in the allocator, so it is not tokio's 512.
 const BLOCKING_THREADS_MAX: usize = 32;
@@ -11,10 +11,6 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// How long a thread for file I/O stays idle under a memory limit. What it allocated and other threads freed goes back
 /// to the system only when it allocates again, or ends: after one large query, idle threads held 140 MB.
 const IDLE_MAX: Duration = Duration::from_millis(50);
-
-/// The stack of a thread that plans or runs statements: enough for the longest chain of operators that is read. It is address
-/// space; memory is used as far as it is touched.
-pub const STACK_BYTES: usize = 64 << 20;
 
 /// The runtime on which a session with these options should run: as many threads as the options allow. A
 /// thread that calls its `block_on` plans statements itself, and should have a stack of [`STACK_BYTES`], too.

@@ -2,45 +2,43 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
+use datafusion::catalog::{DynamicFileCatalog, MemoryCatalogProviderList, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
 };
 use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, ResetVariable, SetVariable, Statement as Setting};
 use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
+use yeoul_dialect::{ColumnTexts, suggest};
 use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
-use crate::cast_names::CastNames;
 use crate::catalog::address::check_address;
 use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
 use crate::changes::{Change, ChangedTable};
-use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
-use crate::date_arithmetic::DateArithmetic;
 use crate::memory::growing_state::GrowingState;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
-use crate::optimizer::with_rules;
-use crate::planning::statement::planned;
+use crate::optimizer::PHYSICAL;
 use crate::replaced_table::ReplacedTable;
+use crate::settings::DIALECT;
 use crate::settings::{check_set, session_config, value_at_start};
-use crate::{Error, Options, Result, analyzer, clauses, functions, numbers, reading, suggest};
+use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -135,19 +133,18 @@ impl Session {
     async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let mut state = self.context.state();
-        let mut statement = reading::read(sql, &state)?;
+        let mut statement = DIALECT.read(sql, &state)?;
         // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        reading::call_functions(&mut statement);
-        let questions = clauses::honour(&mut statement, &state)?;
+        let questions = DIALECT.honour(&mut statement, &state)?;
         if let Some(change) = Change::of(&statement) {
             let mut table = ChangedTable::find(&change, &state).await?;
-            let query = planned(change.query, questions, &mut table.state).await?;
+            let query = DIALECT.plan(change.query, questions, &mut table.state).await?;
             check_there(&query, &state).await?;
             keeps_rows.store(true, Ordering::Relaxed);
             return table.change(query, self.limits.clone()).await;
         }
-        let mut logical = planned(statement, questions, &mut state).await?;
+        let mut logical = DIALECT.plan(statement, questions, &mut state).await?;
         if let LogicalPlan::Statement(Setting::ResetVariable(ResetVariable { variable })) = &logical {
             check_set(variable, &self.options)?;
             if let Some(value) = value_at_start(variable, &self.options)? {
@@ -358,28 +355,23 @@ fn context(
     runtime: Arc<RuntimeEnv>,
     process: &Arc<ProcessMemory>,
 ) -> Result<(SessionContext, Arc<FileTables>)> {
-    let mut state = SessionStateBuilder::new()
+    let files = Arc::new(FileTables::default());
+    let catalogs = DynamicFileCatalog::new(
+        Arc::new(MemoryCatalogProviderList::new()),
+        Arc::clone(&files) as Arc<dyn UrlTableFactory>,
+    );
+    let builder = SessionStateBuilder::new()
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
-        .with_default_features()
-        .build();
-    state.register_expr_planner(Arc::new(CastNames))?;
-    state.register_expr_planner(Arc::new(DateArithmetic))?;
-    numbers::register(&mut state)?;
+        .with_catalog_list(Arc::new(catalogs))
+        .with_default_features();
+    let mut state = DIALECT.session_state(builder, &PHYSICAL)?;
     if options.memory.is_some() {
         GrowingState::register(&mut state, process)?;
     }
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
-    let state = analyzer::add_to(with_rules(state));
-    let files = Arc::new(FileTables::default());
-    let catalogs = DynamicFileCatalog::new(
-        Arc::clone(state.catalog_list()),
-        Arc::clone(&files) as Arc<dyn UrlTableFactory>,
-    );
-    let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
-    let state = functions::add_to(state)?;
     let context = SessionContext::new_with_state(state);
     files.serve(&context);
     Ok((context, files))

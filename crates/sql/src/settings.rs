@@ -4,10 +4,13 @@ use datafusion::common::config::SpillCompression;
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::{Dialect, NameCase, NullOrder};
 
-use crate::numbers::settings::NumberSettings;
 use crate::optimizer::with_spilling_joins;
 use crate::{Error, Options, Result};
+
+/// The meaning of SQL in a session.
+pub(crate) const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, names: NameCase::Lower };
 
 /// Settings that a memory limit depends on; while there is one, SQL may not change them.
 const GUARDED: &str = "datafusion.runtime.";
@@ -20,18 +23,9 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let mut config =
         SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
     let engine = config.options_mut();
-    engine.extensions.insert(NumberSettings::default());
-    // Lets errors point at their place in the text.
-    engine.sql_parser.collect_spans = true;
+    DIALECT.configure(engine);
     // Large CSV files are not split between threads: a split at a line break within quotes would cut a value in two.
     engine.catalog.newlines_in_values = true;
-    // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
-    // is: the operator that it makes of it may be.
-    engine.execution.skip_physical_aggregate_schema_check = true;
-    // PostgreSQL and DuckDB have nulls last in ascending order, Spark and DuckDB in descending order.
-    engine.sql_parser.default_null_ordering = "nulls_last".to_owned();
-    // Without a zone of the session, TIMESTAMPTZ and now() would have none either.
-    engine.execution.time_zone = Some("UTC".to_owned());
     // INT96 has days and nanoseconds; as 64 bits of nanoseconds, times before 1677 and after 2262 would wrap around.
     engine.execution.parquet.coerce_int96 = Some("us".to_owned());
     // Up to this many keys, a join pushes down a list of them, from which a scan can estimate how few rows it keeps.

@@ -1,7 +1,7 @@
 //! Goal: the parts stay apart as CONTRIBUTING.md draws them. Method: read the sources as text and look at paths, imports and words.
 //!
 //! - a codec (`wire/`) does no I/O; a decision (the files listed below) touches no runtime, socket, file or clock;
-//! - dependencies between crates go one way;
+//! - dependencies between crates go one way; only `dialect` knows DataFusion's parser and planner of SQL;
 //! - no `unsafe` but in `erasure`; no path of one machine; no file or folder with a name that says nothing; no file too large;
 //! - one version of arrow, datafusion and tokio in the lock file;
 //! - files are text, their names need no quotes in a shell, and the paths and headings that pages name exist;
@@ -76,7 +76,7 @@ const DECISIONS: [&str; 55] = [
 const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
 
 /// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
-const SHARED: [&str; 7] = ["base", "console", "disk", "journal", "memory", "net", "stores"];
+const SHARED: [&str; 8] = ["base", "console", "dialect", "disk", "journal", "memory", "net", "stores"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
 const ONCE: [(&str, &[&str]); 7] = [
@@ -109,9 +109,10 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 15] = [
+const DEPENDENCIES: [(&str, &[&str]); 16] = [
     ("base", &[]),
     ("console", &["base"]),
+    ("dialect", &["base"]),
     ("dfs", &["base", "console", "disk", "erasure", "journal", "memory", "net", "settings"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
@@ -121,9 +122,9 @@ const DEPENDENCIES: [(&str, &[&str]); 15] = [
     ("settings", &["base"]),
     ("simulation", &["base"]),
     ("shuffle", &["base", "console", "disk", "journal", "memory", "net", "settings", "simulation"]),
-    ("sql", &["base", "disk", "memory", "stores"]),
+    ("sql", &["base", "dialect", "disk", "memory", "stores"]),
     ("stores", &["base"]),
-    ("stream", &["base", "disk", "memory", "net", "simulation", "stores"]),
+    ("stream", &["base", "dialect", "disk", "memory", "net", "simulation", "stores"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 
@@ -322,6 +323,25 @@ fn what_is_shared_is_there_once() {
         });
         findings.extend(others.map(|(path, _)| format!("{path} has {word} of its own: use {places:?}")));
     }
+    complain(findings);
+}
+
+#[test]
+fn sql_has_one_meaning() {
+    let (mut findings, mut uses) = (Vec::new(), 0);
+    for (path, text) in sources().into_iter().filter(|(path, _)| path.contains("/src/")) {
+        let code = code(&text);
+        let used = ["datafusion::sql", "sqlparser::"].into_iter().filter(|word| code.contains(word));
+        for word in used {
+            match path.split('/').nth(1) {
+                Some("dialect") => uses += 1,
+                // It reads the queries of benchmarks as DuckDB means them.
+                Some("bench") => {}
+                _ => findings.push(format!("{path} names {word}: what SQL means, yeoul-dialect says")),
+            }
+        }
+    }
+    assert!(uses > 10, "the crate that has the meaning of SQL was not found");
     complain(findings);
 }
 

@@ -10,11 +10,12 @@ use datafusion::prelude::SessionContext;
 use object_store::ObjectMeta;
 use url::Url;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::suggest;
 
 use super::address::has_glob;
 use super::file_set::FileSet;
 use super::file_table::{FileTable, Statements};
-use crate::{Error, suggest};
+use crate::Error;
 
 /// The format that a file name's extension stands for.
 pub(super) struct Kind {

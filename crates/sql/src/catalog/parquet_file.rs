@@ -19,7 +19,7 @@ use super::files::unreadable;
 use super::merged_columns::MergedColumns;
 use super::own_format::Own;
 use crate::Error;
-use crate::functions::interval_span::contains_interval;
+use yeoul_dialect::time::contains_interval;
 
 /// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, and
 /// for three kinds of metadata:

@@ -7,16 +7,16 @@ use datafusion::common::{Column, DataFusionError, ResolvedTableReference, TableR
 use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit};
-use datafusion::sql::sqlparser::ast::ObjectName;
 use futures::StreamExt;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::syntax::ast::ObjectName;
+use yeoul_dialect::{normalized, suggest};
 
 use super::Change;
 use super::numbered_rows::{NumberedRows, Place};
 use super::private_table::with_private_table;
 use crate::answer::{Answer, Limits, Query};
-use crate::reading::normalized;
-use crate::{Error, Result, suggest};
+use crate::{Error, Result};
 
 /// A table that a `DELETE` or `UPDATE` is about to change.
 pub(crate) struct ChangedTable {

@@ -9,14 +9,14 @@ mod changed_table;
 mod numbered_rows;
 mod private_table;
 
-use datafusion::sql::parser::Statement as AnyStatement;
-use datafusion::sql::sqlparser::ast::{
+use yeoul_dialect::syntax::Statement as AnyStatement;
+use yeoul_dialect::syntax::ast::{
     AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, SelectItem, SetExpr, Statement, TableAlias,
     TableFactor, TableWithJoins, Update, UpdateTableFromKind,
 };
 
-use crate::clauses::{all_of, plain};
-use crate::reading::normalized;
+use yeoul_dialect::normalized;
+use yeoul_dialect::{all_of, plain};
 
 pub(crate) use changed_table::ChangedTable;
 

@@ -6,8 +6,8 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options, filter_record_b
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::datasource::{MemTable, TableProvider};
-use datafusion::sql::sqlparser::ast::Ident;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::syntax::ast::Ident;
 
 use crate::{Error, Result};
 

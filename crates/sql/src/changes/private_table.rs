@@ -7,7 +7,7 @@ use datafusion::catalog::{
     TableProvider,
 };
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, TableAlias, TableFactor};
+use yeoul_dialect::syntax::ast::{Ident, ObjectName, TableAlias, TableFactor};
 
 /// The name of the catalog, its schema and the table.
 const NAME: &str = "\u{0}rows";

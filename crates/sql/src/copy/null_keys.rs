@@ -10,7 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit, when};
 
-use crate::identity::Identity;
+use yeoul_dialect::Identity;
 
 /// The value that means null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
 pub(crate) const FOLDER_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";

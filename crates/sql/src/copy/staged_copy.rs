@@ -14,8 +14,8 @@ use yeoul_disk::{Failure, RealDisk, folder_of, make_folders, place_files, sync_f
 
 use crate::copy::file_target::FileTarget;
 use crate::copy::staging_folder::StagingFolder;
-use crate::error::{Shortage, TARGET_FULL, is_full};
 use crate::{Error, Result};
+use yeoul_dialect::error::{Shortage, TARGET_FULL, is_full};
 
 /// The `COPY` that `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
 pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {

@@ -16,9 +16,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use yeoul_base::ByteSize;
-use yeoul_memory::{Claim, ProcessMemory};
+use yeoul_memory::ProcessMemory;
 
-use crate::framed_accumulator::{Frame, Framed, Step};
+use yeoul_dialect::framed_accumulator::{Frame, Framed, Room, Step};
 
 /// Functions whose accumulators keep something of every row, or of every distinct value.
 const GROWING: [&str; 9] = [
@@ -67,11 +67,6 @@ impl GrowingState {
             state.register_udaf(Self::around(stock, process))?;
         }
         Ok(())
-    }
-
-    /// The function that this one stands for, if it is one of these.
-    pub(crate) fn inside(function: &AggregateUDF) -> &AggregateUDF {
-        function.inner().downcast_ref::<Self>().map_or(function, |growing| &growing.stock)
     }
 
     /// Whether the state of a call grows with the rows.
@@ -297,7 +292,7 @@ fn bytes_of(arrays: &[ArrayRef]) -> usize {
 }
 
 impl Frame for Charge {
-    fn room(&self, step: Step) -> Result<Option<Claim<'_>>> {
+    fn room(&self, step: Step) -> Result<Option<Room<'_>>> {
         let (copies, more) = match step {
             Step::Take(arrays) => (self.copies.taking, bytes_of(arrays)),
             Step::HandOut => (self.copies.handing_out, 0),
@@ -307,7 +302,7 @@ impl Frame for Charge {
         if bytes < CLAIM_MIN {
             return Ok(None);
         }
-        self.process.claim(bytes).map(Some).map_err(|free| {
+        self.process.claim(bytes).map(|claim| Some(Box::new(claim) as Room)).map_err(|free| {
             let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
             DataFusionError::ResourcesExhausted(format!(
                 "{}(…) holds {} and needs {} more, but the process has only {} left under its limit",
@@ -382,7 +377,6 @@ mod tests {
         GrowingState::register(&mut state, &ProcessMemory::watch(None).unwrap()).unwrap();
         for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
             let function = state.udaf(name).unwrap();
-            assert_ne!(GrowingState::inside(&function).name(), "", "{name}");
             assert!(function.inner().is::<GrowingState>() && function.name() == *name, "{name}");
         }
     }

@@ -9,7 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, WriteFailure};
 use super::json::Encoding;
-use crate::time_text::{formatter, text_options};
+use yeoul_dialect::time::{formatter, text_options};
 
 /// RFC 4180 text with a header line; the [module](super) describes nulls and nested values.
 ///

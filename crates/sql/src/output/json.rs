@@ -9,7 +9,7 @@ use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 use arrow::util::display::ArrayFormatter;
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
-use crate::time_text::{formatter, text_options};
+use yeoul_dialect::time::{formatter, text_options};
 
 /// Text is passed on when this many bytes have gathered.
 const CHUNK_BYTES: usize = 32 << 10;

@@ -38,10 +38,10 @@ mod sink;
 mod table;
 mod text_sink;
 
-pub use crate::error::full_disk_hint;
 pub(crate) use answer::duration_text;
 pub use answer::{OutputError, OutputOptions, Summary, write_answer};
 pub use format::{Format, UnknownFormat};
 pub use new_file::NewFile;
 pub use progress::{ProgressLine, ProgressSnapshot, ProgressSource};
 pub(crate) use text_sink::{Text, TextSink};
+pub use yeoul_dialect::error::full_disk_hint;

@@ -11,7 +11,7 @@ use super::answer::{BatchWriter, OutputOptions, WriteFailure};
 use super::cell::{Align, CellText, ELLIPSIS};
 use super::json;
 use super::layout::{Layout, Need, Slot, lay_out, reach};
-use crate::time_text::{formatter, text_options};
+use yeoul_dialect::time::{formatter, text_options};
 
 /// Rows that are looked at to choose the widths before the first line is written.
 const WINDOW_ROWS: usize = 1024;

@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+
+use crate::names::cast_names::CastNames;
+use crate::numbers::settings::NumberSettings;
+use crate::refuse::Questions;
+use crate::rewrite::PhysicalRule;
+use crate::rules::Step;
+use crate::syntax::Statement;
+use crate::syntax::tokenizer::TokenWithSpan;
+use crate::time::date_arithmetic::DateArithmetic;
+use crate::time::{date_format, time_zone};
+use crate::types::substr;
+use crate::{Result, names, numbers, parse, plan, refuse, rules};
+
+/// Place of nulls in `ORDER BY` where a statement names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NullOrder {
+    /// The last ones in both directions. PostgreSQL and DuckDB have them last in ascending order, Spark and DuckDB in descending order.
+    #[default]
+    Last,
+    /// The least of all values: first in ascending order, last in descending order, as in Spark.
+    Least,
+}
+
+/// Letters of names that are written without quotes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameCase {
+    /// Lower case, whatever is written, as in PostgreSQL.
+    #[default]
+    Lower,
+    /// As they are written: fields of JSON and Kafka are told apart by case, as in Flink.
+    AsWritten,
+}
+
+/// What SQL means to one front: the switches in which two fronts mean different systems on purpose. All else has one meaning.
+///
+/// The methods are the steps of a statement, in their order: [`read`](Self::read), [`honour`](Self::honour), [`plan`](Self::plan).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect {
+    /// Place of nulls in an order.
+    pub nulls: NullOrder,
+    /// Letters of names.
+    pub names: NameCase,
+}
+
+impl Dialect {
+    /// Settings that follow from the meaning of SQL, not from how fast or in how much memory it is computed.
+    pub fn configure(&self, engine: &mut ConfigOptions) {
+        engine.extensions.insert(NumberSettings::default());
+        // Lets errors point at their place in the text.
+        engine.sql_parser.collect_spans = true;
+        // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
+        // is: the operator that it makes of it may be.
+        engine.execution.skip_physical_aggregate_schema_check = true;
+        let nulls = match self.nulls {
+            NullOrder::Last => "nulls_last",
+            NullOrder::Least => "nulls_min",
+        };
+        engine.sql_parser.default_null_ordering = nulls.to_owned();
+        engine.sql_parser.enable_ident_normalization = self.names == NameCase::Lower;
+        // Without a zone of the session, TIMESTAMPTZ and now() would have none either.
+        engine.execution.time_zone = Some("UTC".to_owned());
+    }
+
+    /// A state in which statements have this meaning. `builder` has what the engine brings: its configuration, which
+    /// [`configure`](Self::configure) began, the runtime, the catalog; `engine` places its own rules among the physical ones here.
+    ///
+    /// What is built from the state anew may have DataFusion's functions in the places of these.
+    ///
+    /// # Errors
+    /// Those of the registry of functions.
+    pub fn session_state(
+        &self,
+        builder: SessionStateBuilder,
+        engine: &[Step<PhysicalRule>],
+    ) -> Result<SessionState> {
+        let mut state = builder.build();
+        state.register_expr_planner(Arc::new(CastNames))?;
+        state.register_expr_planner(Arc::new(DateArithmetic))?;
+        numbers::register(&mut state)?;
+        let state = rules::with_rules(state, engine);
+        // The first planner that plans an expression is the only one.
+        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substr::SubstringPlanner)];
+        planners.extend(state.expr_planners().iter().cloned());
+        let mut state = SessionStateBuilder::new_from_existing(state).with_expr_planners(planners).build();
+        let time_zone = time_zone::TimeZoneFunction::new(state.config_options());
+        let functions: [Arc<ScalarUDF>; 3] =
+            [substr::Substr::shared(), Arc::new(date_format::DateFormat.into()), Arc::new(time_zone.into())];
+        for function in functions {
+            state.register_udf(function)?;
+        }
+        Ok(state)
+    }
+
+    /// Reads one statement.
+    ///
+    /// # Errors
+    /// `Invalid`, with the place, for text that is not SQL, and for what systems disagree about.
+    pub fn read(&self, sql: &str, state: &SessionState) -> Result<Statement> {
+        parse::read(sql, state)
+    }
+
+    /// Reads one statement of tokens, for a front whose texts have statements of its own around those of SQL.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_tokens(&self, tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement> {
+        parse::read_tokens(tokens, state)
+    }
+
+    /// Honours or refuses each clause of a statement. The questions are those that only planning can decide.
+    ///
+    /// # Errors
+    /// `Invalid` for a clause that is not honoured, with its name and what to write instead.
+    pub fn honour(&self, statement: &mut Statement, state: &SessionState) -> Result<Questions> {
+        if !state.config_options().sql_parser.enable_ident_normalization {
+            names::as_written::quote_names(statement);
+        }
+        parse::call_functions(statement);
+        refuse::honour(statement, state)
+    }
+
+    /// Plans a statement.
+    ///
+    /// # Errors
+    /// Of the statement as it is written: `Invalid`, or `NotFound` for what it names.
+    pub async fn plan(
+        &self,
+        statement: Statement,
+        questions: Questions,
+        state: &mut SessionState,
+    ) -> Result<LogicalPlan> {
+        plan::planned(statement, questions, state).await
+    }
+}

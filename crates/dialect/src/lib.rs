@@ -1,0 +1,59 @@
+//! The meaning of SQL: how statements are read, refused, planned and computed, for every part that takes them.
+//!
+//! An answer is right, or it is a typed error: where DataFusion reads, plans or computes something else than SQL means, a module here
+//! mends it or refuses it by its name. The crate knows no session, no file and no memory: an engine gives it a state of
+//! DataFusion's to add to, and places rules of its own among those here.
+//!
+//! ```
+//! use datafusion::execution::SessionStateBuilder;
+//! use yeoul_dialect::{Dialect, syntax::block_on};
+//! # fn main() -> Result<(), yeoul_dialect::Error> {
+//! let dialect = Dialect::default();
+//! let mut state = dialect.session_state(SessionStateBuilder::new().with_default_features(), &[])?;
+//! let mut statement = dialect.read("SELECT 0.5 + 0.25 AS sum", &state)?;
+//! let questions = dialect.honour(&mut statement, &state)?;
+//! let plan = block_on(dialect.plan(statement, questions, &mut state))?;
+//! assert_eq!(plan.schema().field(0).name(), "sum");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! In the order in which a statement passes through them:
+//!
+//! - [`Dialect`]: the face, with the switches in which two fronts mean different systems on purpose;
+//! - [`parse`]: a text becomes a statement, corrected where the parser reads something else than SQL means;
+//! - [`refuse`]: every clause is honoured or refused;
+//! - [`names`]: the tables and columns that names stand for;
+//! - [`plan`]: a statement becomes a plan;
+//! - [`subqueries`], [`numbers`], [`time`], [`types`]: the functions and rules that give a plan the meaning of SQL;
+//! - [`rules`]: the order of all rules, and those that mend what DataFusion's rules break;
+//! - [`error`]: DataFusion's errors, in words for people; [`suggest`]: the name that a person probably meant;
+//! - [`syntax`]: statements and their tokens, for a part that has statements of its own;
+//! - [`rewrite`]: rewriting of plans;
+//! - [`wrong_answers`]: statements that were once answered wrongly, for the tests of each front.
+
+mod dialect;
+pub mod error;
+mod names;
+mod numbers;
+mod parse;
+mod plan;
+mod refuse;
+mod rewrite;
+pub mod rules;
+mod subqueries;
+pub mod suggest;
+pub mod syntax;
+pub mod time;
+mod types;
+pub mod wrong_answers;
+
+pub use dialect::{Dialect, NameCase, NullOrder};
+pub use error::{Error, Result};
+pub use names::{ColumnTexts, normalized};
+pub use numbers::framed_accumulator;
+pub use parse::chains::STACK_BYTES;
+pub use refuse::{Questions, all_of, plain};
+pub use rewrite::PhysicalRule;
+pub use types::Identity;
+pub use yeoul_base::{Place, Span};

@@ -1,0 +1,101 @@
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{DFSchema, Result};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::WindowFunctionDefinition;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::numbers::checked_integers::CheckedInteger;
+use crate::numbers::decimal_arithmetic::DecimalArithmetic;
+use crate::numbers::settings::wraps_integers;
+use crate::rewrite::{PlanWalk, TreeWalk, map_expressions};
+
+/// Puts functions that fail on overflow in place of `+`, `-` and `*` of integers, unless they may wrap around, and those that round
+/// in place of `/` and `*` of decimals.
+///
+/// DataFusion's physical operators can fail on overflow, but nothing says so to its planner, nor to what folds constants. Runs once
+/// the types of both sides are the same.
+#[derive(Debug)]
+pub(crate) struct ExactNumbers;
+
+impl AnalyzerRule for ExactNumbers {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let wraps = wraps_integers(config);
+        let mut has_other_types = false;
+        let plan = plan.rewrite_up_with_subqueries(&mut |node| {
+            let schema = merge_schema(&node.inputs());
+            let node = map_expressions(node, &mut |expr| {
+                expr.rewrite_up(&mut |expr| Ok(exact(expr, &schema, wraps, &mut has_other_types)))
+            })?;
+            if !has_other_types || node.data.inputs().is_empty() {
+                return Ok(node);
+            }
+            node.map_data(LogicalPlan::recompute_schema)
+        });
+        plan.data()
+    }
+
+    fn name(&self) -> &str {
+        "exact_numbers"
+    }
+}
+
+/// The expression that is exact; notes if its type is another.
+fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            if !wraps
+                && is_arithmetic(op)
+                && let Some(kind) = integers_of(&left, &right, schema)
+                && let Some(checked) = CheckedInteger::in_place_of(op, &kind)
+            {
+                return Transformed::yes(checked.call(vec![*left, *right]));
+            }
+            match DecimalArithmetic::in_place_of(op, &left, &right, schema) {
+                Some(rounded) => {
+                    *has_other_type = true;
+                    Transformed::yes(rounded.call(*left, *right))
+                }
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            }
+        }
+        Expr::Negative(operand) if !wraps => match integers_of(&operand, &operand, schema) {
+            Some(kind) => Transformed::yes(CheckedInteger::negative(&kind).call(vec![*operand])),
+            None => Transformed::no(Expr::Negative(operand)),
+        },
+        Expr::AggregateFunction(mut call) if wraps && is_exact_sum(&call.func) => {
+            call.func = sum_udaf();
+            Transformed::yes(Expr::AggregateFunction(call))
+        }
+        Expr::WindowFunction(mut call) if wraps => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(function) if is_exact_sum(function) => {
+                call.fun = WindowFunctionDefinition::AggregateUDF(sum_udaf());
+                Transformed::yes(Expr::WindowFunction(call))
+            }
+            _ => Transformed::no(Expr::WindowFunction(call)),
+        },
+        other => Transformed::no(other),
+    }
+}
+
+fn is_arithmetic(operator: Operator) -> bool {
+    matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply)
+}
+
+/// Whether a function is the sum of the dialect, by its name: an engine may have put one of its own around it.
+fn is_exact_sum(function: &AggregateUDF) -> bool {
+    function.name() == sum_udaf().name()
+}
+
+/// The type of two operands, if both are integers of the same.
+fn integers_of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let kind_of = |expr: &Expr| match CheckedInteger::type_of(expr) {
+        Some(kind) => Some(kind.clone()),
+        None => expr.get_type(schema).ok(),
+    };
+    let kind = kind_of(left).filter(DataType::is_integer)?;
+    (kind_of(right)? == kind).then_some(kind)
+}

@@ -1,0 +1,65 @@
+//! Numbers that are exact or an error: integers that do not wrap around, decimals that are rounded and not cut off.
+//!
+//! - [`decimal_type`]: how many digits a quotient, a product and an average of decimals have;
+//! - [`rounding`]: quotients of integers, rounded half up;
+//! - [`decimal_arithmetic`]: `/` and `*` of decimals, as functions;
+//! - [`checked_integers`]: `+`, `-`, `*` and unary `-` of integers, as functions that fail where the result does not fit;
+//! - [`exact_sum`]: `sum` of integers and decimals; [`sums`]: what it adds up in;
+//! - [`counted_rows`]: the rows that an aggregate counts;
+//! - [`exact_average`]: `avg` of decimals;
+//! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
+//! - [`quotients`]: plans `/` and `*` of decimals with these functions;
+//! - [`settings`] has `yeoul.wrap_integers`.
+//!
+//! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
+//! is done otherwise.
+
+pub(crate) mod checked_integers;
+mod counted_rows;
+pub(crate) mod decimal_arithmetic;
+mod decimal_type;
+mod exact_average;
+mod exact_median;
+pub(crate) mod exact_numbers;
+mod exact_percentile;
+pub(crate) mod exact_sum;
+pub mod framed_accumulator;
+mod quotients;
+mod rounding;
+pub(crate) mod settings;
+mod sums;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::AggregateUDF;
+use yeoul_base::ErrorKind;
+
+use crate::Error;
+
+/// Puts these functions in place of DataFusion's.
+///
+/// # Errors
+/// Those of the registry.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(exact_sum::ExactSum::new())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(exact_average::ExactAverage::new())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(exact_median::ExactMedian::new())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(exact_percentile::ExactPercentile::new())))?;
+    Ok(())
+}
+
+/// The error of integers whose sum, difference or product does not fit their type.
+fn integer_overflow(what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("integer overflow: {what}")).with_hint(
+        "cast to a larger type, such as DECIMAL(38, 0); after SET yeoul.wrap_integers = true integers wrap around",
+    )
+}
+
+/// The error of a decimal that has more digits than its type.
+fn decimal_overflow(what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("decimal overflow: {what}"))
+        .with_hint("cast to a decimal with fewer digits behind the point, or to DOUBLE")
+}

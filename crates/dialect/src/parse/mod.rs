@@ -1,0 +1,161 @@
+//! Reading of SQL: a statement is parsed, and corrected where DataFusion's parser reads something else than SQL means.
+//!
+//! - [`ambiguous`]: what other systems disagree about;
+//! - [`chains`]: thousands of operators in a row;
+//! - [`from_first`]: `FROM 'file'` alone;
+//! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
+//! - [`intervals`]: units of intervals;
+//! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
+//! - [`numbers`]: words directly after a number;
+//! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
+//! - [`span`]: places of tokens;
+//! - [`time_zones`]: `AT TIME ZONE`;
+//! - [`visit`]: visits of the SQL in a statement;
+//! - [`wide_integers`]: integers with more digits than 64 bits hold.
+
+mod ambiguous;
+pub(crate) mod chains;
+mod from_first;
+mod grouping_tuples;
+mod intervals;
+mod materialized;
+mod numbers;
+mod precedence;
+mod span;
+mod time_zones;
+pub(crate) mod visit;
+mod wide_integers;
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use datafusion::common::DataFusionError;
+use datafusion::common::config::Dialect;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Select, VisitorMut};
+use datafusion::sql::sqlparser::dialect::{Dialect as SyntaxOf, dialect_from_str};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
+use yeoul_base::ErrorKind;
+
+use self::visit::{visit, walk};
+use crate::{Error, Result};
+
+/// Reads the one statement of a text.
+///
+/// # Errors
+/// `Invalid` for text that is not SQL.
+pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
+    let dialect = dialect_of(state)?;
+    let tokens = Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().map_err(ParserError::from);
+    read_tokens(tokens.map_err(DataFusionError::from)?, state)
+}
+
+/// Reads the one statement that tokens are.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement> {
+    let written = tokens.clone();
+    chains::check(&tokens)?;
+    intervals::make_singular(&mut tokens);
+    materialized::leave_out(&mut tokens);
+    let mut statement = parsed(tokens, state)?;
+    numbers::check(&written)?;
+    wide_integers::check(&written)?;
+    let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
+    match walk(&mut statement, &mut Corrections { is_generic }) {
+        ControlFlow::Continue(()) => Ok(statement),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn dialect_of(state: &SessionState) -> Result<Box<dyn SyntaxOf>> {
+    let name = &state.config_options().sql_parser.dialect;
+    dialect_from_str(name).ok_or_else(|| {
+        let text = format!("there is no dialect '{name}' of SQL");
+        Error::new(ErrorKind::Invalid, text).with_hint(format!("the dialects are {}", Dialect::available()))
+    })
+}
+
+fn parsed(tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement> {
+    let dialect = dialect_of(state)?;
+    let limit = state.config_options().sql_parser.recursion_limit.get();
+    let parser =
+        DFParserBuilder::new(tokens).with_dialect(dialect.as_ref()).with_recursion_limit(limit).build();
+    let mut statements = parser?.parse_statements()?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => Err(Error::new(ErrorKind::Invalid, "several statements at once")
+            .with_hint("give them one after the other")),
+        (None, _) => Err(Error::new(ErrorKind::Invalid, "there is no statement")),
+    }
+}
+
+/// Turns operators of a statement that has been read into the functions that they are. Before that its columns are as they were written.
+pub(crate) fn call_functions(statement: &mut Statement) {
+    visit(statement, &mut Calls);
+}
+
+struct Corrections {
+    /// Whether the statement is of no dialect in particular.
+    is_generic: bool,
+}
+
+impl Corrections {
+    fn checked(&self, expr: &mut Expr) -> Result<()> {
+        if self.is_generic {
+            ambiguous::check(expr)?;
+        }
+        match expr {
+            Expr::Interval(interval) => intervals::complete(interval),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl VisitorMut for Corrections {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        from_first::complete(select);
+        grouping_tuples::take_apart(&mut select.group_by);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        precedence::loosen(expr);
+        wide_integers::make_decimal(expr);
+        match self.checked(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+struct Calls;
+
+impl VisitorMut for Calls {
+    type Break = Infallible;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        time_zones::call(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    /// The statement that a text is parsed as.
+    pub(crate) fn meant(written: &str) -> String {
+        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        let visited = walk(&mut statement, &mut Corrections { is_generic: true });
+        assert!(visited.is_continue(), "{written}");
+        statement.to_string()
+    }
+}

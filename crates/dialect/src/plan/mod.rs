@@ -1,0 +1,9 @@
+//! From a parsed statement to a plan, beyond what DataFusion's planner does by itself.
+//!
+//! - [`relations`]: the planner of what stands in a `FROM`;
+//! - [`statement`]: plans a statement, more than once where that is needed.
+
+mod relations;
+mod statement;
+
+pub(crate) use statement::planned;

@@ -1,0 +1,128 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, ScalarUDF};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Statement as Sql;
+use yeoul_base::ErrorKind;
+
+use super::relations::Relations;
+use crate::names::join_mark::mark;
+use crate::names::join_names::name_columns;
+use crate::refuse::Questions;
+use crate::rewrite::PlanWalk;
+use crate::types::identity::Identity;
+use crate::{Error, Result, names};
+
+/// The most columns that are given another name because another one of the statement has theirs.
+const NAMED_APART_MAX: usize = 16;
+
+/// Plans a statement with a state of its own.
+///
+/// - What a join with `USING` merges is known once its sides are planned. Then the statement names its columns so, and is planned again.
+/// - Questions are decided by the columns that planning knows.
+/// - Columns that DataFusion would call the same, and refuse, get names of their own.
+///
+/// # Errors
+/// Of the statement as it is written.
+pub(crate) async fn planned(
+    mut statement: Statement,
+    mut questions: Questions,
+    state: &mut SessionState,
+) -> Result<LogicalPlan> {
+    let relations = Arc::new(Relations::default());
+    state.register_relation_planner(Arc::clone(&relations) as _)?;
+    // What `names::cast_keys` may write.
+    state.register_udf(Arc::new(ScalarUDF::from(Identity::NamedCast)))?;
+    let definition = is_view(&statement).then(|| statement.to_string());
+    names::tables_alike::name_apart(&mut statement)?;
+    let outcome = if mark(&mut statement) {
+        if questions.has_table() {
+            let text = "not supported: ILIKE or REPLACE behind b.* in a statement that has a join with USING";
+            return Err(Error::new(ErrorKind::Invalid, text).with_hint("name the columns"));
+        }
+        with_joined_columns(&mut statement, &mut questions, state, &relations).await?
+    } else {
+        state.statement_to_plan(statement.clone()).await
+    };
+    let mut plan = named_apart(&mut statement, questions, outcome, state).await?;
+    if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
+        view.definition = definition;
+    }
+    Ok(plan)
+}
+
+fn is_view(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(statement) if matches!(**statement, Sql::CreateView(_)))
+}
+
+/// Lets a statement whose joins are marked name their columns, and plans it.
+async fn with_joined_columns(
+    statement: &mut Statement,
+    questions: &mut Questions,
+    state: &SessionState,
+    relations: &Relations,
+) -> Result<Result<LogicalPlan, DataFusionError>> {
+    let mut marked = statement.clone();
+    let mut known = 0;
+    loop {
+        let outcome = state.statement_to_plan(statement.clone()).await;
+        let is_decided = match &outcome {
+            Err(error) => questions.decide(&mut marked, error)?,
+            Ok(_) => false,
+        };
+        // Each round decides a question, or comes to know another join, or is the last.
+        let now_known = relations.joins().len();
+        if now_known == known && !is_decided {
+            return Ok(outcome);
+        }
+        known = now_known;
+        *statement = marked.clone();
+        name_columns(statement, &relations.joins())?;
+    }
+}
+
+/// Whether two keys of a `GROUP BY` have one name.
+fn has_keys_alike(plan: &LogicalPlan) -> Result<bool> {
+    let mut are_alike = false;
+    plan.each_with_subqueries(&mut |node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            let mut names = HashSet::new();
+            let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
+            are_alike |= !keys.iter().all(|key| names.insert(key.schema_name().to_string()));
+        }
+        Ok(if are_alike { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(are_alike)
+}
+
+async fn named_apart(
+    statement: &mut Statement,
+    mut questions: Questions,
+    mut outcome: Result<LogicalPlan, DataFusionError>,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
+    let mut first_error = None;
+    for _ in 0..NAMED_APART_MAX + questions.len() {
+        match outcome {
+            Err(error) if questions.decide(statement, &error)? => {
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            Err(error) if names::name_apart(statement, &error) => {
+                first_error.get_or_insert(error);
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            // The optimizer would refuse it, or take one key for the other.
+            Ok(plan) if has_keys_alike(&plan)? && names::name_casts(statement) => {
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            _ => break,
+        }
+    }
+    // What is said of a statement is about the one that was written.
+    Ok(outcome.map_err(|error| first_error.unwrap_or(error))?)
+}

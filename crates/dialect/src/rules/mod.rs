@@ -1,0 +1,39 @@
+//! Rules over DataFusion's plans that mend its answers. [`order`] has the tables that say in which order all of ours run.
+//!
+//! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`filter_equalities`]: lets a filter take no column for an expression that it equals;
+//! - [`filter_ranges`]: lets a filter take no column for constant that is not;
+//! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
+//! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
+//! - [`in_lists`]: items of `IN` lists that are computed for each row;
+//! - [`key_dependencies`]: hides that a key is unique where that is no longer so;
+//! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
+//! - [`merge_filters`]: conditions without columns in joins by merging;
+//! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
+//! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
+//! - [`outer_sides`]: lets no column be constant that an outer join fills with nulls;
+//! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
+//! - [`rule_order`]: the places of our rules among DataFusion's;
+//! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
+//! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
+
+mod fenced_limits;
+mod filter_equalities;
+mod filter_ranges;
+mod grand_totals;
+mod grouping_sets;
+mod in_lists;
+pub(crate) mod key_dependencies;
+mod limited_groups;
+mod merge_filters;
+mod min_max_filters;
+mod null_equal_joins;
+mod order;
+mod outer_sides;
+mod parts_apart;
+mod rule_order;
+mod set_operations;
+mod unbounded_floats;
+
+pub(crate) use order::with_rules;
+pub use rule_order::{Step, in_order};

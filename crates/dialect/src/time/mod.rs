@@ -1,0 +1,29 @@
+//! Dates, times, intervals and zones, where Arrow and DataFusion mean something else than SQL.
+//!
+//! - [`date_arithmetic`]: a date and an interval;
+//! - [`date_format`]: with Spark's patterns; [`patterns`]: refuses patterns of `to_char` that are those of another system;
+//! - [`dates_as_timestamps`]: dates compared with timestamps; [`finer_literals`]: columns compared with literals of a finer unit;
+//! - [`interval_order`]: intervals compared, sorted and grouped by their length; [`interval_frames`]: windows ordered by one;
+//! - [`interval_extremes`]: `min` and `max` of intervals; [`interval_span`]: the length of one; [`interval_part`]: `extract` from one;
+//! - [`interval_text`]: intervals as they are written; [`time_text`]: times as they are shown;
+//! - [`time_casts`]: between times and texts, and times with and without a zone; [`time_values`] puts them into plans;
+//! - [`time_zone`]: `AT TIME ZONE`.
+
+pub(crate) mod date_arithmetic;
+pub(crate) mod date_format;
+pub(crate) mod dates_as_timestamps;
+pub(crate) mod finer_literals;
+pub(crate) mod interval_extremes;
+pub(crate) mod interval_frames;
+pub(crate) mod interval_order;
+pub(crate) mod interval_part;
+pub(crate) mod interval_span;
+pub(crate) mod interval_text;
+pub(crate) mod patterns;
+pub(crate) mod time_casts;
+pub(crate) mod time_text;
+pub(crate) mod time_values;
+pub(crate) mod time_zone;
+
+pub use interval_span::contains_interval;
+pub use time_text::{formatter, text_options};

@@ -1,0 +1,11 @@
+//! Values of all types: what is known of them, and what is done with texts and lists.
+//!
+//! - [`identity`]: functions that give what they are given, and hide it from the optimizer;
+//! - [`list_casts`]: refuses to make a list of one value of what is none;
+//! - [`substr`]: parts of texts, with a start that counts from the end.
+
+pub(crate) mod identity;
+pub(crate) mod list_casts;
+pub(crate) mod substr;
+
+pub use identity::Identity;
