@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, TableWithJoins, WildcardAdditionalOptions,
 };
 
-use super::walk::Walk;
 use super::refused::{Clause, absent};
 use super::ties::at_place;
+use super::walk::Walk;
 use crate::Result;
 use crate::names::normalized;
 

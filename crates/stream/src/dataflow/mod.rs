@@ -19,6 +19,8 @@ mod gathering;
 mod handle;
 mod inputs;
 mod latencies;
+#[cfg(test)]
+mod meaning_tests;
 mod opened;
 mod pace;
 mod phases;

@@ -1,10 +1,10 @@
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::compute::take;
 use arrow::datatypes::FieldRef;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use super::join::truths;
-use crate::error::{Result, computing, invalid};
+use crate::error::{Result, computing};
 use crate::plan::AggregateCall;
 
 /// Aggregate functions of many groups at once. What a function knows of a group is some columns, its states, which are merged.
@@ -78,12 +78,7 @@ impl Accumulation {
             let mut accumulator = accumulator(call)?;
             accumulator.merge_batch(&states[begin..begin + width], &all, groups).map_err(computing)?;
             let result = accumulator.evaluate(EmitTo::All).map_err(computing)?;
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            let cast = cast_with_options(&result, &call.result_type, &options);
-            results.push(cast.map_err(|error| {
-                let text = format!("{} does not fit {}", call.function.name(), call.result_type);
-                invalid(text).with_source(error)
-            })?);
+            results.push(result);
             begin += width;
         }
         Ok(results)

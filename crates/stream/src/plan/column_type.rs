@@ -1,5 +1,5 @@
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo};
+use yeoul_dialect::syntax::ast::{DataType as SqlType, ExactNumberInfo};
 
 use crate::error::{Result, invalid};
 
@@ -78,8 +78,8 @@ pub fn type_name(data_type: &DataType) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
+    use yeoul_dialect::syntax::dialect::GenericDialect;
+    use yeoul_dialect::syntax::parser::Parser;
 
     use super::*;
 

@@ -6,6 +6,7 @@
 
 mod column_type;
 mod duration_text;
+mod meaning;
 mod options;
 mod pipeline;
 mod planner;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
@@ -161,12 +161,10 @@ pub struct WindowKey {
 /// An aggregate function with its arguments.
 #[derive(Debug, Clone)]
 pub struct AggregateCall {
-    /// The function over the columns of its rows; integers are added as decimal numbers, which do not wrap.
+    /// The function over the columns of its rows.
     pub function: Arc<AggregateFunctionExpr>,
     /// Condition on the rows of a group that count (`FILTER`).
     pub filter: Option<Arc<dyn PhysicalExpr>>,
-    /// Type of the result: what the function gives is cast to it, or the query fails.
-    pub result_type: DataType,
 }
 
 /// A deduplication: the first row of each key goes on.

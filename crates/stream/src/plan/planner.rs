@@ -2,33 +2,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
-use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, NegativeExpr, lit};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast;
+use datafusion::prelude::SessionContext;
+use yeoul_dialect::syntax::Statement;
 
 use super::pipeline::{Pipeline, PlanNode, Stage};
 use super::query::{OutputMode, Query, StreamDefinition};
 use super::script::{Insert, Script};
 use super::state_call::KeyedTable;
 use super::window_function::WindowedTable;
-use super::{TIMESTAMP, WindowFunction};
-use crate::aggregate_function::{collections, first_and_last};
+use super::{TIMESTAMP, WindowFunction, meaning};
 use crate::error::{Error, Result, invalid};
 use crate::state_function::StateFunctions;
 use keyed::KeyedCall;
 use walk::{Base, Relation, Walk};
 
 mod aggregate;
-mod constants;
 pub(super) mod distinct;
 mod join;
 mod keyed;
@@ -94,10 +89,10 @@ fn plan_query(
         invalid(format!("there is no sink '{}'", insert.sink)).with_hint("CREATE SINK before INSERT INTO")
     })?;
     let in_query = |error| within(&format!("INSERT INTO {}", insert.sink), &error);
-    let context = context();
+    let context = meaning::context()?;
     let relations = relations(&context, script, functions, schemas, insert).map_err(in_query)?;
     let state = context.state();
-    let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
+    let logical = logical_plan(&context, &insert.query).map_err(in_query)?;
     let logical = optimized(&state, &logical).map_err(in_query)?;
     let walk = Walk::new(&state, &relations, schemas, script);
     let (root, streams, tables) = walk.tree(&logical).map_err(in_query)?;
@@ -146,7 +141,7 @@ fn relations(
         add_windowed(context, schemas, &views, windowed, &mut relations).map_err(in_view)?;
         let keyed = &view.keyed_tables;
         add_keyed(context, functions, schemas, &views, keyed, &mut relations).map_err(in_view)?;
-        let plan = logical_plan(&context.state(), &view.query).map_err(in_view)?;
+        let plan = logical_plan(context, &view.query).map_err(in_view)?;
         let table = ViewTable::new(plan.clone(), None);
         context
             .register_table(TableReference::bare(view.name.as_str()), Arc::new(table))
@@ -220,27 +215,6 @@ fn within(place: &str, error: &Error) -> Error {
     }
 }
 
-fn context() -> SessionContext {
-    let mut config = SessionConfig::new().with_target_partitions(1);
-    let options = config.options_mut();
-    // Fields of JSON are told apart by case, as in Flink; times are instants; text is one array type.
-    options.sql_parser.enable_ident_normalization = false;
-    options.sql_parser.map_string_types_to_utf8view = false;
-    // Rows whose key is null match nothing: dropped before the watermark they do not move it, as in Spark.
-    options.optimizer.filter_null_join_keys = true;
-    options.execution.time_zone = Some("+00:00".to_owned());
-    let state = SessionContext::new_with_config(config).state();
-    let context = SessionContext::new_with_state(constants::with_checked_constants(state));
-    // It makes a semi join of a join below groups, which needs a watermark where the join needs none.
-    context.remove_optimizer_rule("eliminate_join");
-    context.register_udf(distinct::within_watermark());
-    // Spark's name for it.
-    context.register_udaf(approx_distinct_udaf().as_ref().clone().with_aliases(["approx_count_distinct"]));
-    // Those of DataFusion by these names know other nulls, or only rows that are sorted.
-    first_and_last().into_iter().chain(collections()).for_each(|function| context.register_udaf(function));
-    context
-}
-
 fn register(context: &SessionContext, name: &str, schema: &SchemaRef) -> Result<()> {
     let table = MemTable::try_new(Arc::clone(schema), vec![Vec::new()]).map_err(planning)?;
     context.register_table(TableReference::bare(name), Arc::new(table)).map_err(planning)?;
@@ -253,10 +227,8 @@ fn with_windows(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().cloned().chain(windows).collect::<Vec<_>>()))
 }
 
-fn logical_plan(state: &SessionState, query: &ast::Query) -> Result<LogicalPlan> {
-    let statement = Statement::Statement(Box::new(ast::Statement::Query(Box::new(query.clone()))));
-    // The catalogue is in memory: nothing waits.
-    let plan = futures::executor::block_on(state.statement_to_plan(statement)).map_err(planning)?;
+fn logical_plan(context: &SessionContext, query: &Statement) -> Result<LogicalPlan> {
+    let plan = meaning::planned(context, query)?;
     refuse_expressions(&plan)?;
     distinct::replace(plan)
 }
@@ -305,40 +277,12 @@ fn refusal(expr: &Expr) -> Option<String> {
 }
 
 fn planning(error: DataFusionError) -> Error {
-    invalid(format!("cannot plan the query: {}", error.strip_backtrace()))
+    meaning::refused(error.into())
 }
 
-/// An expression over rows, which computes with errors, not with wrong numbers.
+/// An expression over rows.
 fn physical(state: &SessionState, expr: Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
-    let planned = state.create_physical_expr(expr, schema).map_err(planning)?;
-    checked(planned, schema.as_arrow()).map_err(planning)
-}
-
-/// The expression, whose integers do not wrap around.
-fn checked(
-    planned: Arc<dyn PhysicalExpr>,
-    schema: &Schema,
-) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
-    let checked = planned.transform_up(|node| {
-        let (left, operator, right) = if let Some(binary) = node.downcast_ref::<BinaryExpr>() {
-            (Arc::clone(binary.left()), *binary.op(), Arc::clone(binary.right()))
-        } else if let Some(negative) = node.downcast_ref::<NegativeExpr>() {
-            let of = negative.arg().data_type(schema)?;
-            if !of.is_signed_integer() {
-                return Ok(Transformed::no(node));
-            }
-            // The negative of the least number does not fit, and `NegativeExpr` would give the number itself.
-            (lit(ScalarValue::new_zero(&of)?), Operator::Minus, Arc::clone(negative.arg()))
-        } else {
-            return Ok(Transformed::no(node));
-        };
-        if !matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply) {
-            return Ok(Transformed::no(node));
-        }
-        let checked = BinaryExpr::new(left, operator, right).with_fail_on_overflow(true);
-        Ok(Transformed::yes(Arc::new(checked) as _))
-    });
-    Ok(checked?.data)
+    state.create_physical_expr(expr, schema).map_err(planning)
 }
 
 #[cfg(test)]

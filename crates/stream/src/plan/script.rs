@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 
-use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::execution::SessionState;
+use yeoul_dialect::syntax::Statement;
+use yeoul_dialect::syntax::dialect::GenericDialect;
+use yeoul_dialect::syntax::keywords::Keyword;
+use yeoul_dialect::syntax::parser::{Parser, ParserError};
+use yeoul_dialect::syntax::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use super::meaning::{self, DIALECT};
 use super::planner::distinct::WITHIN_WATERMARK;
 use super::query::{
     OutputMode, SinkDefinition, StreamColumn, StreamDefinition, TableDefinition, WatermarkClock,
@@ -47,7 +49,7 @@ pub struct View {
     /// Name.
     pub name: String,
     /// The query.
-    pub query: ast::Query,
+    pub query: Statement,
     /// Window functions.
     pub windowed_tables: Vec<WindowedTable>,
     /// Calls of state functions.
@@ -60,7 +62,7 @@ pub struct Insert {
     /// Name of the sink.
     pub sink: String,
     /// The query.
-    pub query: ast::Query,
+    pub query: Statement,
     /// Its window functions.
     pub windowed_tables: Vec<WindowedTable>,
     /// Calls of state functions in it.
@@ -86,13 +88,14 @@ impl Script {
         let dialect = GenericDialect {};
         let tokens =
             Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| syntax(error.into()))?;
+        let state = meaning::context()?.state();
         let mut script = Self::default();
         let mut settings = Settings::default();
         let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
         let tokens: Vec<_> = tokens.into_iter().filter(|token| !is_space(token)).collect();
         for statement in tokens.split(|token| token.token == Token::SemiColon || token.token == Token::EOF) {
             if !statement.is_empty() {
-                script.read(&dialect, statement.to_vec(), &mut settings)?;
+                script.read(&state, statement.to_vec(), &mut settings)?;
             }
         }
         if script.inserts.is_empty() {
@@ -103,14 +106,14 @@ impl Script {
 
     fn read(
         &mut self,
-        dialect: &GenericDialect,
+        state: &SessionState,
         tokens: Vec<TokenWithSpan>,
         settings: &mut Settings,
     ) -> Result<()> {
         let first = tokens.first().cloned().expect("an empty statement is none");
         let is_word = |at: usize, text: &str| is_word(tokens.get(at), text);
         if is_word(0, "INSERT") {
-            let insert = Insert::parse(dialect, tokens, settings.clone())?;
+            let insert = Insert::parse(state, tokens, settings.clone())?;
             if self.inserts.iter().any(|other| other.sink == insert.sink) {
                 return Err(invalid(format!("two queries write to the sink '{}'", insert.sink)).with_hint(
                     "a query's checkpoint is named after its sink: create a sink for each query",
@@ -120,7 +123,7 @@ impl Script {
             return Ok(());
         }
         let (is_create, what) = (is_word(0, "CREATE"), tokens.get(1).map(|token| token.token.to_string()));
-        let mut parser = Parser::new(dialect).with_tokens_with_locations(tokens.clone());
+        let mut parser = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.clone());
         parser.next_token();
         match what.map(|what| what.to_uppercase()).as_deref() {
             Some("STREAM") if is_create => {
@@ -143,7 +146,7 @@ impl Script {
                 self.sinks.insert(name.clone(), SinkDefinition { name, options });
             }
             Some("VIEW" | "TEMPORARY") if is_create => {
-                let view = View::parse(dialect, tokens)?;
+                let view = View::parse(state, tokens)?;
                 refuse_repeat("view", &view.name, self.is_relation(&view.name))?;
                 self.views.push(view);
                 return Ok(());
@@ -175,8 +178,8 @@ impl Script {
 }
 
 impl View {
-    fn parse(dialect: &GenericDialect, tokens: Vec<TokenWithSpan>) -> Result<Self> {
-        let mut head = Parser::new(dialect).with_tokens_with_locations(tokens.clone());
+    fn parse(state: &SessionState, tokens: Vec<TokenWithSpan>) -> Result<Self> {
+        let mut head = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.clone());
         head.next_token();
         let is_temporary = head.parse_keyword(Keyword::TEMPORARY);
         head.expect_keyword(Keyword::VIEW).map_err(syntax)?;
@@ -184,23 +187,24 @@ impl View {
         head.expect_keyword(Keyword::AS).map_err(syntax)?;
         // CREATE, VIEW, the name and AS.
         let body = tokens[4 + usize::from(is_temporary)..].to_vec();
-        let (query, windowed_tables, keyed_tables) = query(dialect, body, &name)?;
+        let (query, windowed_tables, keyed_tables) = query(state, body, &name)?;
         Ok(Self { name, query, windowed_tables, keyed_tables })
     }
 }
 
 /// A query with its window and state functions, which `owner` tells apart from those of others.
 fn query(
-    dialect: &GenericDialect,
+    state: &SessionState,
     tokens: Vec<TokenWithSpan>,
     owner: &str,
-) -> Result<(ast::Query, Vec<WindowedTable>, Vec<KeyedTable>)> {
+) -> Result<(Statement, Vec<WindowedTable>, Vec<KeyedTable>)> {
     let (tokens, windowed_tables) = take_window_functions(take_within_watermark(tokens)?, owner)?;
     let (tokens, keyed_tables) = take_state_calls(tokens, owner)?;
-    let mut parser = Parser::new(dialect).with_tokens_with_locations(tokens);
-    let query = *parser.parse_query().map_err(syntax)?;
-    end(&mut parser)?;
-    Ok((query, windowed_tables, keyed_tables))
+    let statement = DIALECT.read_tokens(tokens, state).map_err(meaning::refused)?;
+    if !meaning::is_query(&statement) {
+        return Err(invalid(format!("'{statement}' is no query")).with_hint("SELECT … FROM stream"));
+    }
+    Ok((statement, windowed_tables, keyed_tables))
 }
 
 /// Takes `WITHIN WATERMARK` out of `DISTINCT WITHIN WATERMARK ON (…)`; what stands for it is the first of the expressions.
@@ -228,17 +232,17 @@ fn take_within_watermark(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
 }
 
 impl Insert {
-    fn parse(dialect: &GenericDialect, tokens: Vec<TokenWithSpan>, settings: Settings) -> Result<Self> {
+    fn parse(state: &SessionState, tokens: Vec<TokenWithSpan>, settings: Settings) -> Result<Self> {
         // EMIT is the last clause, and no name that SQL knows.
         let emit = tokens.iter().rposition(|token| is_word(Some(token), "EMIT"));
         let (statement, clause) = tokens.split_at(emit.unwrap_or(tokens.len()));
         let output_mode = if emit.is_some() { Some(output_mode(&clause[1..])?) } else { None };
-        let mut head = Parser::new(dialect).with_tokens_with_locations(statement.to_vec());
+        let mut head = Parser::new(&GenericDialect {}).with_tokens_with_locations(statement.to_vec());
         head.next_token();
         head.expect_keyword(Keyword::INTO).map_err(syntax)?;
         let sink = identifier(&mut head)?;
         // INSERT, INTO and the name.
-        let (query, windowed_tables, keyed_tables) = query(dialect, statement[3..].to_vec(), "")?;
+        let (query, windowed_tables, keyed_tables) = query(state, statement[3..].to_vec(), "")?;
         Ok(Self { sink, query, windowed_tables, keyed_tables, output_mode, settings })
     }
 }
@@ -492,7 +496,7 @@ mod tests {
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),
                 "two queries write to the sink 'out'",
             ),
-            (with("INSERT INTO out SELECT (id FROM `in`"), "cannot read the job"),
+            (with("INSERT INTO out SELECT (id FROM `in`"), "line 1, column 266: syntax error"),
             (with("SET a"), "SET a has no value"),
             (with("SET a = 1"), "the setting 'a' is not honoured"),
             (format!("{STREAM} {STREAM}"), "the stream 'in' is given twice"),

@@ -1,5 +1,5 @@
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use yeoul_dialect::syntax::keywords::Keyword;
+use yeoul_dialect::syntax::tokenizer::{Token, TokenWithSpan};
 
 use super::parse_duration_ms;
 use crate::error::{Result, invalid};

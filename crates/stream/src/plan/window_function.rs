@@ -1,4 +1,4 @@
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use yeoul_dialect::syntax::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::Tokens;
 use crate::error::{Result, invalid};
@@ -125,8 +125,8 @@ impl WindowFunction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+    use yeoul_dialect::syntax::dialect::GenericDialect;
+    use yeoul_dialect::syntax::tokenizer::Tokenizer;
 
     fn tokens(sql: &str) -> Vec<TokenWithSpan> {
         let all = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();

@@ -29,8 +29,6 @@ const FUNCTIONS: [&str; 14] = [
     "collect_list",
     "collect_set",
 ];
-/// What an integer is while sums are computed: 2^64 of them fit.
-const INTEGER_AS_DECIMAL: DataType = DataType::Decimal128(20, 0);
 
 /// Adds an aggregation.
 pub(super) fn plan(state: &SessionState, built: Built, plan: &Aggregate) -> Result<Built> {
@@ -78,11 +76,7 @@ fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<Aggregate
     let result_type = expr.get_type(input).map_err(planning)?;
     let argument_type = argument.get_type(input).map_err(planning)?;
     check_types(&name, &argument_type, &result_type)?;
-    let mut argument = argument.clone();
-    if name == "sum" && argument_type.is_integer() {
-        argument = argument.cast_to(&INTEGER_AS_DECIMAL, input).map_err(planning)?;
-    }
-    let argument = physical(state, argument, input)?;
+    let argument = physical(state, argument.clone(), input)?;
     let function = AggregateExprBuilder::new(Arc::clone(&call.func), vec![argument])
         .schema(Arc::new(input.as_arrow().clone()))
         .alias(expr.schema_name().to_string())
@@ -93,7 +87,7 @@ fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<Aggregate
         return Err(invalid(format!("{name} of {argument_type} is not there yet")));
     }
     let filter = params.filter.as_ref().map(|filter| physical(state, filter.as_ref().clone(), input));
-    Ok(AggregateCall { function: Arc::new(function), filter: filter.transpose()?, result_type })
+    Ok(AggregateCall { function: Arc::new(function), filter: filter.transpose()? })
 }
 
 fn check_types(name: &str, argument: &DataType, result: &DataType) -> Result<()> {

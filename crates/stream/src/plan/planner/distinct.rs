@@ -134,7 +134,7 @@ struct WithinWatermark {
 }
 
 /// That function.
-pub(super) fn within_watermark() -> ScalarUDF {
+pub(in crate::plan) fn within_watermark() -> ScalarUDF {
     ScalarUDF::from(WithinWatermark { signature: Signature::nullary(Volatility::Volatile) })
 }
 
