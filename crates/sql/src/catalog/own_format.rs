@@ -47,6 +47,14 @@ pub(crate) trait Own: FileFormat + Default {
         self.infer_schema(state, store, files).await
     }
 
+    /// Checks that reading honours all options.
+    ///
+    /// # Errors
+    /// `Invalid` for one that only writing honours.
+    fn check_read(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Which of the statistics that a file declares about its columns are believed.
     fn believed(told: Statistics, _: &Schema) -> Statistics {
         told
@@ -96,6 +104,7 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         state: &dyn Session,
         scan: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.check_read()?;
         self.0.create_physical_plan(state, scan).await
     }
 

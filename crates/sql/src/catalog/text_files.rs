@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
@@ -13,9 +13,11 @@ use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::sink::DataSink;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use object_store::{ObjectMeta, ObjectStore};
+use yeoul_base::ErrorKind;
 
 use super::leading_zeros;
 use super::own_format::Own;
+use crate::Error;
 use crate::output::{Text, TextSink};
 
 /// Reads as DataFusion does. DataFusion's writer writes an error's text for a time that is out of range, and null for NaN;
@@ -33,7 +35,8 @@ impl Own for JsonFormat {
     }
 }
 
-/// Reads as DataFusion does, but for numbers with leading zeros, which are texts. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
+/// Reads as DataFusion does, but for numbers with leading zeros and columns without values in the first records, which are texts, and for
+/// options that its reader does not know. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
 /// options that ours does not.
 #[async_trait]
 impl Own for CsvFormat {
@@ -59,9 +62,38 @@ impl Own for CsvFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        let told = self.infer_schema(state, store, files).await?;
+        let told = valueless_as_text(&*self.infer_schema(state, store, files).await?);
         leading_zeros::as_text(self, told, state, store, files).await
     }
+
+    fn check_read(&self) -> Result<()> {
+        let options = self.options();
+        let given = [
+            ("date_format", &options.date_format),
+            ("datetime_format", &options.datetime_format),
+            ("timestamp_format", &options.timestamp_format),
+            ("timestamp_tz_format", &options.timestamp_tz_format),
+            ("time_format", &options.time_format),
+            ("null_value", &options.null_value),
+            ("null_regex", &options.null_regex),
+        ];
+        let Some((name, _)) = given.into_iter().find(|(_, value)| value.is_some()) else { return Ok(()) };
+        let text = format!("not supported: the option '{name}' of CSV files that are read");
+        Err(Error::new(ErrorKind::Invalid, text)
+            .with_hint(
+                "name the columns as VARCHAR and convert them: nullif(a, 'NA'), to_date(a, '%d/%m/%Y')",
+            )
+            .into())
+    }
+}
+
+/// The columns, of which those without a value in the first records are texts: a later value is any.
+fn valueless_as_text(told: &Schema) -> SchemaRef {
+    let fields = told.fields().iter().map(|field| match field.data_type() {
+        DataType::Null => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8)),
+        _ => Arc::clone(field),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), told.metadata().clone()))
 }
 
 /// Whether files are to be written per RFC 4180, except for header and delimiter.

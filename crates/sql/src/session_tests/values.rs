@@ -116,6 +116,51 @@ fn numbers_with_leading_zeros_in_a_csv_file_are_texts() {
 }
 
 #[test]
+fn a_column_that_is_empty_in_the_first_records_keeps_its_later_values() {
+    for bench in benches() {
+        let note = |n: usize| if n == 1400 { "late" } else { "" };
+        let rows: String = (0..1500).map(|n| format!("{n},{}\n", note(n))).collect();
+        bench.write("t.csv", &format!("id,note\n{rows}"));
+        bench.sql("CREATE TABLE kept AS SELECT * FROM '~/t.csv'");
+        bench.sql("COPY (SELECT * FROM '~/t.csv') TO '~/t.parquet'");
+        for table in ["'~/t.csv'", "kept", "'~/t.parquet'"] {
+            assert_answers(
+                &bench,
+                &[
+                    (&format!("SELECT count(note) FROM {table}"), &["1"]),
+                    (&format!("SELECT id FROM {table} WHERE note = 'late'"), &["1400"]),
+                ],
+            );
+        }
+        // JSON has a type for it: a later value does not fit.
+        let rows: String = (0..1500)
+            .map(|n| format!("{{\"id\":{n},\"note\":{}}}\n", if n == 1400 { "1" } else { "null" }))
+            .collect();
+        bench.write("t.json", &rows);
+        bench.refused("SELECT count(note) FROM '~/t.json'");
+    }
+}
+
+#[test]
+fn options_of_csv_that_reading_does_not_honour_are_refused() {
+    let bench = Bench::new();
+    bench.write("t.csv", "d,n\n15/01/2024,NA\n");
+    for option in
+        ["null_value' 'NA", "null_regex' 'NA", "date_format' '%d/%m/%Y", "timestamp_format' '%d/%m/%Y"]
+    {
+        bench.sql(&format!(
+            "CREATE OR REPLACE EXTERNAL TABLE t (d VARCHAR, n VARCHAR) STORED AS CSV LOCATION '~/t.csv' OPTIONS ('{option}')"
+        ));
+        let error = bench.refused("SELECT * FROM t");
+        let name = option.split('\'').next().unwrap();
+        assert!(
+            error.to_string().contains(&format!("the option '{name}'")) && error.hint().is_some(),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn a_number_that_has_leading_zeros_only_later_is_refused() {
     let bench = Bench::new();
     let rows: String =
