@@ -113,3 +113,13 @@ SELECT to_char(TIMESTAMP '2024-03-05 00:07:09', 'YYYY-MM');
 
 SELECT to_char(TIMESTAMP '2024-03-05 00:07:09', '%Y-%m');
 --> 2024-03
+
+-- SIMILAR TO searched for a regular expression.
+SELECT 'abc' SIMILAR TO 'b', 'abc' SIMILAR TO '%b%', 'axc' SIMILAR TO 'a.c', 'abc' NOT SIMILAR TO 'abc', 'abc' SIMILAR TO '(x|a)_[a-c]';
+--> false | true | false | false | true
+
+SELECT v FROM (VALUES ('50%'), ('500'), (NULL)) AS t(v) WHERE v SIMILAR TO '50#%' ESCAPE '#';
+--> 50%
+
+SELECT 'a' SIMILAR TO v FROM (VALUES ('a')) AS t(v);
+--> refused: SIMILAR TO with a pattern that is no text

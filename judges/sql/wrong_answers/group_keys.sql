@@ -218,3 +218,16 @@ SELECT v + 1, count(*) FROM t GROUP BY CUBE (v + 1, t.v + 1) HAVING count(*) > 1
 --> 3 | 2
 --> 3 | 2
 --> NULL | 4
+
+-- Places of items in grouping sets were constants.
+SELECT a, b, count(1) FROM (VALUES (1, 2), (1, 3)) AS g(a, b) GROUP BY GROUPING SETS ((1), (b), (a, 2)) ORDER BY a, b;
+--> 1 | 2 | 1
+--> 1 | 3 | 1
+--> 1 | NULL | 2
+--> NULL | 2 | 1
+--> NULL | 3 | 1
+
+SELECT a, count(*) FROM (VALUES (1), (2)) AS g(a) GROUP BY ROLLUP (1) ORDER BY a;
+--> 1 | 1
+--> 2 | 1
+--> NULL | 2

@@ -287,3 +287,13 @@ SELECT TIMESTAMP '9999-12-31 00:00:00';
 
 SELECT (TIMESTAMP(6) '9999-12-31 00:00:00')::varchar;
 --> 9999-12-31 00:00:00
+
+-- What is left of a part of a month was dropped.
+SELECT INTERVAL '0.05 month';
+--> refused: no whole number of days
+
+SELECT INTERVAL '0.05' YEAR;
+--> refused: no whole number of months
+
+SELECT DATE '2024-01-01' + INTERVAL '0.5' MONTH, DATE '2024-01-01' + INTERVAL '1.5 years';
+--> 2024-01-16T00:00:00 | 2025-07-01T00:00:00

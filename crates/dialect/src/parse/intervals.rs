@@ -44,7 +44,8 @@ pub(super) fn complete(interval: &mut Interval) -> Result<()> {
     let Expr::Value(ValueWithSpan { value, .. }) = value else { return Ok(()) };
     let (Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)) = value else { return Ok(()) };
     if text.trim().parse::<f64>().is_ok() {
-        return Ok(());
+        let unit = interval.leading_field.as_ref().map(ToString::to_string);
+        return interval_text::check_part(text.trim(), &unit.unwrap_or_default());
     }
     if has_unit {
         let error = Error::new(ErrorKind::Invalid, format!("'{text}' is no number of units in an interval"));

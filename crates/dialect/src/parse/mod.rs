@@ -8,6 +8,7 @@
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
+//! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens;
 //! - [`time_zones`]: `AT TIME ZONE`;
 //! - [`visit`]: visits of the SQL in a statement;
@@ -21,6 +22,7 @@ mod intervals;
 mod materialized;
 mod numbers;
 mod precedence;
+mod similar;
 mod span;
 mod time_zones;
 pub(crate) mod visit;
@@ -108,6 +110,7 @@ impl Corrections {
         if self.is_generic {
             ambiguous::check(expr)?;
         }
+        similar::check(expr)?;
         match expr {
             Expr::Interval(interval) => intervals::complete(interval),
             _ => Ok(()),
@@ -141,6 +144,7 @@ impl VisitorMut for Calls {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
         time_zones::call(expr);
+        similar::match_whole(expr);
         ControlFlow::Continue(())
     }
 }

@@ -176,6 +176,21 @@ fn quote_parts(name: &mut ObjectName) {
     }
 }
 
+/// Writes the items whose places are in `GROUPING SETS`, `ROLLUP` and `CUBE` out. DataFusion takes `1` there for a number.
+fn named_in_sets(key: Expr, select: &Select) -> Result<Expr> {
+    let named = |sets: Vec<Vec<Expr>>| -> Result<Vec<Vec<Expr>>> {
+        let set =
+            |set: Vec<Expr>| set.iter().map(|key| at_place(key, select, Clause::GroupPosition)).collect();
+        sets.into_iter().map(set).collect()
+    };
+    Ok(match key {
+        Expr::GroupingSets(sets) => Expr::GroupingSets(named(sets)?),
+        Expr::Rollup(sets) => Expr::Rollup(named(sets)?),
+        Expr::Cube(sets) => Expr::Cube(named(sets)?),
+        other => other,
+    })
+}
+
 /// Writes `GROUP BY a, b WITH ROLLUP` as `GROUP BY ROLLUP (a, b)`.
 fn honour_modifiers(select: &mut Select) -> Result<()> {
     let (keys, modifiers) = match &mut select.group_by {
@@ -186,7 +201,7 @@ fn honour_modifiers(select: &mut Select) -> Result<()> {
         keys.into_iter().map(|key| Ok(vec![at_place(&key, select, Clause::GroupPosition)?])).collect()
     };
     let keys = match modifiers.as_slice() {
-        [] => keys,
+        [] => keys.into_iter().map(|key| named_in_sets(key, select)).collect::<Result<_>>()?,
         [GroupByWithModifier::Rollup] => vec![Expr::Rollup(sets(keys)?)],
         [GroupByWithModifier::Cube] => vec![Expr::Cube(sets(keys)?)],
         [GroupByWithModifier::Totals, ..] => return Err(Clause::GroupTotals.error()),

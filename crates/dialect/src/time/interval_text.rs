@@ -41,6 +41,7 @@ pub(crate) fn spelt_out(text: &str) -> Result<String> {
             // A unit is in the same word, as in `3days`, or the word is wrong anyway.
             spelt.push(word.to_owned());
         } else if let Some(unit) = words.next_if(|next| !is_amount(next) && clock_time(next).is_none()) {
+            check_part(word, unit)?;
             spelt.extend([word.to_owned(), unit.to_owned()]);
         } else {
             let what = format!("an interval without a unit: '{word}' in '{text}'");
@@ -49,6 +50,35 @@ pub(crate) fn spelt_out(text: &str) -> Result<String> {
         }
     }
     Ok(spelt.join(" "))
+}
+
+/// Checks that a part of a month or of a year is one of days or of months. Arrow drops the rest.
+///
+/// # Errors
+/// `Invalid` for one that is not.
+pub(crate) fn check_part(amount: &str, unit: &str) -> Result<()> {
+    let unit = unit.to_ascii_lowercase();
+    let parts = match () {
+        () if unit.starts_with("mon") => 30,
+        () if unit.starts_with("year") => 12,
+        () if unit.starts_with("decade") => 120,
+        () if unit.starts_with("cent") => 1200,
+        () => return Ok(()),
+    };
+    let Some((_, fraction)) = amount.split_once('.') else { return Ok(()) };
+    let fraction = fraction.trim_end_matches('0');
+    // More digits are never a part of 1200 or fewer.
+    let digits = u32::try_from(fraction.len()).unwrap_or(u32::MAX);
+    let is_whole = digits <= 9
+        && fraction
+            .parse::<u64>()
+            .is_ok_and(|fraction| (fraction * parts).is_multiple_of(10_u64.pow(digits)));
+    if fraction.is_empty() || is_whole {
+        return Ok(());
+    }
+    let of = if parts == 30 { "days" } else { "months" };
+    let what = format!("an interval of '{amount} {unit}' is no whole number of {of}");
+    Err(Error::new(ErrorKind::Invalid, what).with_hint("write its days and hours: '1 month 3 days 12 hours'"))
 }
 
 fn is_amount(word: &str) -> bool {
@@ -98,6 +128,8 @@ mod tests {
             ("2hours 5 minutes", 0, 0, (2 * 3600 + 300) * SECOND),
             ("1 day 02:03:04.5", 0, 1, (2 * 3600 + 3 * 60 + 4) * SECOND + SECOND / 2),
             ("-1:30", 0, 0, -5400 * SECOND),
+            ("1.5 months", 1, 15, 0),
+            ("0.25 years", 3, 0, 0),
             ("5 milliseconds 7 microseconds", 0, 0, 5_007_000),
         ] {
             assert_eq!(parse(text).unwrap(), IntervalMonthDayNano { months, days, nanoseconds }, "{text}");
@@ -115,6 +147,8 @@ mod tests {
             ("", "is no interval"),
             ("1 day 2 days", "is no interval"),
             ("99999999999 years", "is no interval"),
+            ("0.05 months", "no whole number of days"),
+            ("1 day 0.05 year", "no whole number of months"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.to_string().contains(words) && error.hint().is_some(), "{text}: {error}");

@@ -36,7 +36,7 @@ fn groups_of_grouping_sets_over_a_constant_key_come_once() {
                     &format!("SELECT {rows} WHERE a = 'x' GROUP BY CUBE (a, b) HAVING b >= 0 ORDER BY r"),
                     &cube,
                 ),
-                (&format!("SELECT {rows} GROUP BY CUBE (1, b) HAVING b >= 0 ORDER BY r"), &cube),
+                (&format!("SELECT {rows} GROUP BY CUBE ('1', b) HAVING b >= 0 ORDER BY r"), &cube),
                 (
                     &format!("SELECT {rows} WHERE a = 'x' GROUP BY ROLLUP (a, b) HAVING b >= 0 ORDER BY r"),
                     &["0 2", "1 3", "2 3"],
