@@ -16,7 +16,7 @@ use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::policy::{Policy, PolicyId};
 use crate::wire::block_digest::{BlockDigest, DigestKind, composite_of_group, md5_of_group};
-use crate::wire::checksum::{CHECKSUM_BYTES, Chunking, KIND_CRC32C};
+use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::proto::transfer::{BaseHeader, BlockChecksum, BlockGroupChecksum, ChecksumAnswer, Response};
 use crate::wire::transfer_op::{self, Operation, Status};
 
@@ -65,7 +65,7 @@ fn respond(reader: &mut Reader, answer: io::Result<(DigestKind, Digest)>) -> io:
         bytes_per_crc: digest.chunking.to_message().bytes_per_checksum,
         crc_per_block: digest.crcs,
         block_checksum: digest.bytes,
-        crc_kind: Some(KIND_CRC32C.into()),
+        crc_kind: Some(digest.chunking.kind() as i32),
         options: Some(kind.to_message()),
     };
     let response = Response { checksum: Some(checksum), ..Response::default() };
@@ -81,8 +81,8 @@ fn digest_of_replica(transfers: &Transfers, header: &BaseHeader, kind: DigestKin
     let length = block.length().min(replica.visible.length);
     let mut digest = BlockDigest::new(kind, replica.chunking, length).map_err(invalid)?;
     let is_whole = length == replica.visible.length;
-    let whole_chunks = if is_whole { length.div_ceil(chunk) } else { length / chunk };
-    push_stored(&replica, whole_chunks, &mut digest)?;
+    let stored = if is_whole { length } else { length / chunk * chunk };
+    push_stored(&replica, replica.chunking.checksums(stored), &mut digest)?;
     let rest = length % chunk;
     if !is_whole && rest > 0 {
         // A chunk that the request cuts: its checksum is of other bytes than the stored one.
@@ -92,7 +92,7 @@ fn digest_of_replica(transfers: &Transfers, header: &BaseHeader, kind: DigestKin
         replica.chunking.compute(&data, &mut checksum);
         digest.push(&checksum);
     }
-    let crcs = replica.visible.length.div_ceil(chunk);
+    let crcs = replica.chunking.checksums(replica.visible.length);
     Ok(Digest { chunking: replica.chunking, crcs, bytes: digest.finish() })
 }
 
@@ -239,9 +239,8 @@ fn rebuilt_digests(
             break;
         }
     }
-    let chunk = chunking.bytes_per_checksum() as u64;
     let finished = parts.into_iter().map(|(unit, (digest, _))| {
-        (unit, Digest { chunking, crcs: group.unit_len(unit).div_ceil(chunk), bytes: digest.finish() })
+        (unit, Digest { chunking, crcs: chunking.checksums(group.unit_len(unit)), bytes: digest.finish() })
     });
     Ok(finished.collect())
 }
@@ -262,7 +261,8 @@ fn joined(
         DigestKind::Md5 => md5_of_group(&units),
         DigestKind::Composite { .. } => {
             units.resize(group.policy.data_units(), Bytes::new());
-            composite_of_group(&units, group.policy.geometry.cell_size(), length).map_err(invalid)?
+            let cell = group.policy.geometry.cell_size();
+            composite_of_group(chunking.kind(), &units, cell, length).map_err(invalid)?
         }
     };
     Ok(Digest { chunking, crcs, bytes })

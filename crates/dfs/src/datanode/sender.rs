@@ -9,12 +9,15 @@ use super::packets::{Reader, read_message, write_message};
 use super::store::ReadableReplica;
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
+use crate::wire::checksum::{ChecksumKind, Chunking};
 use crate::wire::packet::Header;
 use crate::wire::proto::transfer::{ClientReadStatus, ReadBlock, ReadChecksumInfo, Response};
 use crate::wire::transfer_op::{self, Status};
 
 /// Bytes of data in a packet: larger ones than HDFS's 64 KiB cost a reader fewer turns, and stay in the processor's cache.
 const PACKET_DATA_BYTES: usize = 256 << 10;
+/// The beginning of the names of Hadoop's clients.
+const HADOOP_CLIENT: &str = "DFSClient";
 
 /// Carries out a read: true if the connection can be used again.
 pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> io::Result<bool> {
@@ -36,18 +39,16 @@ pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> 
     // Whole chunks go out, so that the reader can check them.
     let first = range.start / chunk * chunk;
     let end = range.end.div_ceil(chunk).saturating_mul(chunk).min(replica.visible.length);
+    let sent_as = sent_as(replica.chunking, &request.header.client_name);
     let response = Response {
-        read_checksum: Some(ReadChecksumInfo {
-            checksum: replica.chunking.to_message(),
-            chunk_offset: first,
-        }),
+        read_checksum: Some(ReadChecksumInfo { checksum: sent_as.to_message(), chunk_offset: first }),
         ..Response::default()
     };
     write_message(reader.get_mut(), &response)?;
     // A client tells the NameNode of what does not agree; for another DataNode, which is to know what it repairs from, this one
     // looks itself.
-    let checks = request.header.client_name.is_empty();
-    let sent = Packets { replica: &replica, sends_checksums: request.send_checksums(), checks };
+    let checks = request.header.client_name.is_empty() || sent_as != replica.chunking;
+    let sent = Packets { replica: &replica, sent_as, sends_checksums: request.send_checksums(), checks };
     match sent.send(reader.get_mut(), first..end) {
         Ok(()) => {}
         Err(SendError::Peer(error)) => return Err(error),
@@ -58,6 +59,16 @@ pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> 
     }
     // What the reader says comes only if it read all, and is of interest to nobody: it tells the NameNode of damage.
     read_message::<ClientReadStatus>(reader, "the status of a reader").map(|_| true)
+}
+
+/// How the checksums go out: CRC-32 becomes CRC-32C for who is neither Hadoop's client nor a DataNode, after it was checked here.
+/// hdfs-native takes another polynomial for CRC-32 than all others, so that it would find each such file damaged.
+fn sent_as(stored: Chunking, client_name: &str) -> Chunking {
+    let is_sure = client_name.is_empty() || client_name.starts_with(HADOOP_CLIENT);
+    match stored.kind() {
+        ChecksumKind::Crc32 if !is_sure => stored.with_kind(ChecksumKind::Crc32c),
+        ChecksumKind::Null | ChecksumKind::Crc32 | ChecksumKind::Crc32c => stored,
+    }
 }
 
 /// The reason why a replica does not go out.
@@ -71,6 +82,8 @@ enum SendError {
 /// How a replica goes out.
 struct Packets<'a> {
     replica: &'a ReadableReplica,
+    /// How the checksums are made that go out.
+    sent_as: Chunking,
     sends_checksums: bool,
     checks: bool,
 }
@@ -113,7 +126,11 @@ impl Packets<'_> {
         }
         match (self.sends_checksums, self.checks) {
             (false, _) => checksums.clear(),
-            (true, true) => {}
+            (true, true) if self.sent_as == self.replica.chunking => {}
+            (true, true) => {
+                checksums.clear();
+                self.sent_as.compute(data, checksums);
+            }
             (true, false) => {
                 let bytes = self.replica.chunking.checksum_bytes(data.len() as u64);
                 checksums.resize(usize::try_from(bytes).expect("a packet has few checksums"), 0);

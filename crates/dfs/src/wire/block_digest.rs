@@ -8,7 +8,7 @@ use bytes::Bytes;
 use md5::{Digest, Md5};
 
 use super::DecodeError;
-use super::checksum::{CHECKSUM_BYTES, Chunking};
+use super::checksum::{CHECKSUM_BYTES, ChecksumKind, Chunking};
 use super::limits::DIGEST_STRIPES_MAX;
 use super::proto::transfer::ChecksumOptions;
 
@@ -16,8 +16,6 @@ use super::proto::transfer::ChecksumOptions;
 pub const MD5_BYTES: usize = 16;
 /// Bytes that HDFS's buffer has at first; it doubles when they are too few.
 const JAVA_BUFFER_BYTES: usize = 32;
-/// The polynomial of CRC-32C (RFC 3720) without its highest power, the high bit that of x to the power of 0.
-const CRC32C_POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// How the checksums of a block become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +84,15 @@ impl BlockDigest {
     /// That of `length` bytes of data.
     ///
     /// # Errors
-    /// A stripe that ends within a chunk, or too many of them.
+    /// A stripe that ends within a chunk, or too many of them; a composite CRC of data without checksums.
     pub fn new(kind: DigestKind, chunking: Chunking, length: u64) -> Result<Self, DecodeError> {
         let chunk = chunking.bytes_per_checksum() as u64;
         let DigestKind::Composite { stripe } = kind else {
-            return Ok(Self { chunk, left: length, state: State::Md5(Md5::new()) });
+            // Of data without checksums it is the MD5 of nothing, as in HDFS.
+            let left = if chunking.kind() == ChecksumKind::Null { 0 } else { length };
+            return Ok(Self { chunk, left, state: State::Md5(Md5::new()) });
         };
+        let polynomial = polynomial_of(chunking.kind())?;
         let stripe = stripe.filter(|stripe| *stripe < length).unwrap_or(length.max(1));
         if stripe < length && !stripe.is_multiple_of(chunk) {
             let (what, expected) = ("the stripe of a composite CRC", "a multiple of the bytes per checksum");
@@ -103,7 +104,7 @@ impl BlockDigest {
             let (what, max) = ("an answer for each stripe of a block", DIGEST_STRIPES_MAX as usize);
             return Err(DecodeError::TooLong { what, declared: stripes, max });
         }
-        let composer = CrcComposer::new(chunk);
+        let composer = CrcComposer::new(polynomial, chunk);
         let state = State::Composite { composer, stripe, in_stripe: 0, ended: Vec::new() };
         Ok(Self { chunk, left: length, state })
     }
@@ -164,12 +165,17 @@ pub fn md5_of_group(units: &[Bytes]) -> Bytes {
 /// order.
 ///
 /// # Errors
-/// A CRC is missing.
-pub fn composite_of_group(units: &[Bytes], cell: u64, length: u64) -> Result<Bytes, DecodeError> {
+/// A CRC is missing, or the group has no checksums.
+pub fn composite_of_group(
+    kind: ChecksumKind,
+    units: &[Bytes],
+    cell: u64,
+    length: u64,
+) -> Result<Bytes, DecodeError> {
     if length == 0 {
         return Ok(Bytes::new());
     }
-    let mut composer = CrcComposer::new(cell);
+    let mut composer = CrcComposer::new(polynomial_of(kind)?, cell);
     for number in 0..length.div_ceil(cell) {
         let (stripe, unit) = (number / units.len() as u64, (number % units.len() as u64) as usize);
         let at = usize::try_from(stripe).ok().and_then(|stripe| stripe.checked_mul(CHECKSUM_BYTES));
@@ -186,19 +192,20 @@ pub fn composite_of_group(units: &[Bytes], cell: u64, length: u64) -> Result<Byt
 /// one. Driving on is linear, so for the usual length it is a matrix of 32 columns.
 #[derive(Debug)]
 struct CrcComposer {
+    polynomial: u32,
     crc: u32,
     usual: u64,
     columns: [u32; 32],
 }
 
 impl CrcComposer {
-    fn new(usual: u64) -> Self {
-        let mut columns = [drive(1 << 31, usual); 32];
+    fn new(polynomial: u32, usual: u64) -> Self {
+        let mut columns = [drive(polynomial, 1 << 31, usual); 32];
         // The bit below stands for x times as much.
         for bit in (0..31).rev() {
-            columns[bit] = times_x(columns[bit + 1]);
+            columns[bit] = times_x(polynomial, columns[bit + 1]);
         }
-        Self { crc: 0, usual, columns }
+        Self { polynomial, crc: 0, usual, columns }
     }
 
     fn push(&mut self, crc: u32, length: u64) {
@@ -206,7 +213,7 @@ impl CrcComposer {
             let set = (0..32).filter(|bit| self.crc >> bit & 1 == 1);
             set.fold(0, |sum, bit| sum ^ self.columns[bit])
         } else {
-            drive(self.crc, length)
+            drive(self.polynomial, self.crc, length)
         };
         self.crc = driven ^ crc;
     }
@@ -216,14 +223,40 @@ impl CrcComposer {
     }
 }
 
-/// A polynomial times x, modulo that of CRC-32C. The high bit is that of x to the power of 0.
-fn times_x(polynomial: u32) -> u32 {
-    let carry = if polynomial & 1 == 1 { CRC32C_POLYNOMIAL } else { 0 };
+/// The polynomial of a kind of checksums.
+fn polynomial_of(kind: ChecksumKind) -> Result<u32, DecodeError> {
+    let (what, found) = ("the checksum type of a composite CRC", kind as i64);
+    kind.polynomial().ok_or(DecodeError::Unexpected { what, found, expected: "1 (CRC32) or 2 (CRC32C)" })
+}
+
+/// A polynomial times x, modulo another one. The high bit is that of x to the power of 0.
+fn times_x(modulo: u32, polynomial: u32) -> u32 {
+    let carry = if polynomial & 1 == 1 { modulo } else { 0 };
     polynomial >> 1 ^ carry
 }
 
-fn drive(crc: u32, bytes: u64) -> u32 {
-    crc32c::crc32c_combine(crc, 0, usize::try_from(bytes).unwrap_or(usize::MAX))
+/// The product of two polynomials, modulo another one.
+fn times(modulo: u32, mut a: u32, b: u32) -> u32 {
+    let mut product = 0;
+    for bit in (0..32).rev() {
+        product ^= if b >> bit & 1 == 1 { a } else { 0 };
+        a = times_x(modulo, a);
+    }
+    product
+}
+
+/// A CRC, driven on by so many zero bytes: times x to the power of eight times as many.
+fn drive(modulo: u32, mut crc: u32, bytes: u64) -> u32 {
+    // x to the power of 8, squared for each bit of the number of bytes.
+    let (mut power, mut left) = (1 << 23, bytes);
+    while left > 0 {
+        if left & 1 == 1 {
+            crc = times(modulo, crc, power);
+        }
+        power = times(modulo, power, power);
+        left >>= 1;
+    }
+    crc
 }
 
 #[cfg(test)]
@@ -242,6 +275,10 @@ mod tests {
         digest.finish()
     }
 
+    fn crc_of(kind: i32) -> fn(&[u8]) -> u32 {
+        if kind == 1 { crc32fast::hash } else { crc32c::crc32c }
+    }
+
     fn data(length: usize) -> Vec<u8> {
         let mut random = fastrand::Rng::with_seed(length as u64);
         std::iter::repeat_with(|| random.u8(..)).take(length).collect()
@@ -250,15 +287,16 @@ mod tests {
     proptest! {
         #[test]
         fn a_composite_crc_is_that_of_the_data_whole_and_for_each_stripe(
-            length in 1usize..9000, chunk in 1u32..600, stripe in 1u64..20, cut in 0usize..30,
+            length in 1usize..9000, chunk in 1u32..600, stripe in 1u64..20, cut in 0usize..30, kind in 1i32..3,
         ) {
-            let (chunking, data) = (Chunking::new(2, chunk).unwrap(), data(length));
+            let (chunking, data) = (Chunking::new(kind, chunk).unwrap(), data(length));
+            let crc = crc_of(kind);
             let whole = digest(DigestKind::Composite { stripe: None }, chunking, &data, cut);
-            prop_assert_eq!(&whole[..], crc32c::crc32c(&data).to_be_bytes());
+            prop_assert_eq!(&whole[..], crc(&data).to_be_bytes());
             let stripe = stripe * u64::from(chunk);
             let kind = DigestKind::Composite { stripe: Some(stripe) };
             let expected: Vec<u8> =
-                data.chunks(stripe as usize).flat_map(|part| crc32c::crc32c(part).to_be_bytes()).collect();
+                data.chunks(stripe as usize).flat_map(|part| crc(part).to_be_bytes()).collect();
             let found = digest(kind, chunking, &data, cut);
             prop_assert_eq!(found.len() as u64, kind.bytes(length as u64));
             prop_assert_eq!(&found[..], &expected[..]);
@@ -266,31 +304,33 @@ mod tests {
 
         #[test]
         fn the_composite_crc_of_a_group_is_that_of_its_data(
-            length in 0usize..5000, cells in 1u64..10, units in 1usize..7,
+            length in 0usize..5000, cells in 1u64..10, units in 1usize..7, number in 1i32..3,
         ) {
-            let (chunking, cell, data) = (Chunking::new(2, 50).unwrap(), cells * 50, data(length));
+            let (chunking, cell, data) = (Chunking::new(number, 50).unwrap(), cells * 50, data(length));
             let mut parts = vec![Vec::new(); units];
             for (number, part) in data.chunks(cell as usize).enumerate() {
                 parts[number % units].extend_from_slice(part);
             }
             let kind = DigestKind::Composite { stripe: Some(cell) };
             let crcs: Vec<Bytes> = parts.iter().map(|part| digest(kind, chunking, part, 3)).collect();
-            let found = composite_of_group(&crcs, cell, length as u64).unwrap();
-            let expected = crc32c::crc32c(&data).to_be_bytes();
+            let found = composite_of_group(chunking.kind(), &crcs, cell, length as u64).unwrap();
+            let expected = crc_of(number)(&data).to_be_bytes();
             prop_assert_eq!(&found[..], if length == 0 { &[][..] } else { &expected[..] });
             // One CRC less is told, not made up.
             let last = (length.max(1) - 1) / cell as usize % units;
             let mut less = crcs.clone();
             less[last] = less[last].slice(..less[last].len().saturating_sub(4));
-            prop_assert_eq!(length > 0, composite_of_group(&less, cell, length as u64).is_err());
+            prop_assert_eq!(length > 0, composite_of_group(chunking.kind(), &less, cell, length as u64).is_err());
         }
     }
 
     #[test]
     fn each_column_is_its_bit_driven_on() {
+        let polynomial = ChecksumKind::Crc32c.polynomial().unwrap();
         for usual in [1, 2, 511, 512, 513, 1 << 20, 128 << 20] {
-            let composer = CrcComposer::new(usual);
-            assert_eq!(composer.columns, std::array::from_fn(|bit| drive(1 << bit, usual)), "{usual}");
+            let composer = CrcComposer::new(polynomial, usual);
+            let driven = |bit| crc32c::crc32c_combine(1_u32 << bit, 0, usual as usize);
+            assert_eq!(composer.columns, std::array::from_fn(driven), "{usual}");
         }
     }
 
@@ -313,6 +353,16 @@ mod tests {
         assert_eq!(digest(DigestKind::Md5, chunking, &data, 1)[..], Md5::digest(&checksums)[..]);
         // As RFC 1321 has it: that the digest is MD5 at all.
         assert_eq!(Md5::digest(b"abc")[..4], [0x90, 0x01, 0x50, 0x98]);
+    }
+
+    #[test]
+    fn data_without_checksums_has_the_md5_of_nothing_and_no_composite_crc() {
+        let (chunking, data) = (Chunking::new(0, 512).unwrap(), data(1300));
+        assert_eq!(digest(DigestKind::Md5, chunking, &data, 1)[..], Md5::digest([])[..]);
+        let whole = DigestKind::Composite { stripe: None };
+        let refused = BlockDigest::new(whole, chunking, 1300).unwrap_err().to_string();
+        assert!(refused.contains("CRC32"), "{refused}");
+        assert!(composite_of_group(ChecksumKind::Null, &[], 512, 1300).is_err());
     }
 
     #[test]

@@ -1,25 +1,63 @@
-//! CRC-32C of each chunk of a block, as the stock client sends and expects it: four bytes each, the high one first.
+//! Checksums of the chunks of a block, as the stock client sends and expects them: CRC-32C, CRC-32 or none, four bytes each, the
+//! high one first.
 
 use super::DecodeError;
 use super::limits::BYTES_PER_CHECKSUM_MAX;
 use super::proto::transfer::Checksum;
 
-/// Bytes that a checksum takes.
+/// Bytes that a checksum takes, if there is one.
 pub const CHECKSUM_BYTES: usize = 4;
 
-/// The checksum that a writer wants: CRC-32C over so many bytes each.
+/// The algorithm of a block's checksums (`dfs.checksum.type`), by its number in messages and in the header of a meta file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChecksumKind {
+    /// No checksum at all (`NULL`): files that their writer checks itself, as Spark's and Delta Lake's logs.
+    Null = 0,
+    /// CRC-32 of Ethernet and gzip.
+    Crc32 = 1,
+    /// CRC-32C (RFC 3720), the client's default.
+    #[default]
+    Crc32c = 2,
+}
+
+impl ChecksumKind {
+    /// The kind with this number.
+    ///
+    /// # Errors
+    /// A number that none has.
+    pub fn from_wire(number: i32) -> Result<Self, DecodeError> {
+        match number {
+            0 => Ok(Self::Null),
+            1 => Ok(Self::Crc32),
+            2 => Ok(Self::Crc32c),
+            _ => {
+                let expected = "0 (NULL), 1 (CRC32) or 2 (CRC32C) by dfs.checksum.type";
+                Err(DecodeError::Unexpected { what: "the checksum type", found: number.into(), expected })
+            }
+        }
+    }
+
+    /// The polynomial without its highest power, the high bit that of x to the power of 0; none of [`Self::Null`].
+    pub fn polynomial(self) -> Option<u32> {
+        match self {
+            Self::Null => None,
+            Self::Crc32 => Some(0xedb8_8320),
+            Self::Crc32c => Some(0x82f6_3b78),
+        }
+    }
+}
+
+/// The checksums that a writer wants: of an algorithm, over so many bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunking {
+    kind: ChecksumKind,
     bytes_per_checksum: u32,
 }
 
-/// The number of CRC-32C in messages and in the header of a block's meta file.
-pub const KIND_CRC32C: u8 = 2;
-
 impl Default for Chunking {
-    /// HDFS's own: a checksum for each 512 bytes.
+    /// HDFS's own: a CRC-32C for each 512 bytes.
     fn default() -> Self {
-        Self { bytes_per_checksum: 512 }
+        Self { kind: ChecksumKind::Crc32c, bytes_per_checksum: 512 }
     }
 }
 
@@ -27,18 +65,15 @@ impl Chunking {
     /// Checks what a writer or a meta file asks for.
     ///
     /// # Errors
-    /// Another algorithm than CRC-32C, or no sensible number of bytes.
+    /// An algorithm that there is not, or no sensible number of bytes.
     pub fn new(kind: i32, bytes_per_checksum: u32) -> Result<Self, DecodeError> {
-        if kind != i32::from(KIND_CRC32C) {
-            let expected = "2 (CRC-32C): set dfs.checksum.type to CRC32C";
-            return Err(DecodeError::Unexpected { what: "the checksum type", found: kind.into(), expected });
-        }
+        let kind = ChecksumKind::from_wire(kind)?;
         if bytes_per_checksum == 0 || bytes_per_checksum as usize > BYTES_PER_CHECKSUM_MAX {
             let expected = "1 to 1048576";
             let found = bytes_per_checksum.into();
             return Err(DecodeError::Unexpected { what: "bytes per checksum", found, expected });
         }
-        Ok(Self { bytes_per_checksum })
+        Ok(Self { kind, bytes_per_checksum })
     }
 
     /// From the message that a writer sends.
@@ -51,32 +86,62 @@ impl Chunking {
 
     /// The message for a reader.
     pub fn to_message(self) -> Checksum {
-        Checksum { kind: KIND_CRC32C.into(), bytes_per_checksum: self.bytes_per_checksum }
+        Checksum { kind: self.kind as i32, bytes_per_checksum: self.bytes_per_checksum }
     }
 
-    /// Bytes of data under one checksum.
+    /// The same chunks with checksums of another kind.
+    #[must_use]
+    pub fn with_kind(self, kind: ChecksumKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The algorithm.
+    pub fn kind(self) -> ChecksumKind {
+        self.kind
+    }
+
+    /// Bytes of data in one chunk, under one checksum if there are any.
     pub fn bytes_per_checksum(self) -> usize {
         self.bytes_per_checksum as usize
     }
 
     /// Bytes of checksums for so many bytes of data: a chunk that is begun has one.
     pub fn checksum_bytes(self, data: u64) -> u64 {
-        data.div_ceil(self.bytes_per_checksum.into()) * CHECKSUM_BYTES as u64
+        self.checksums(data) * CHECKSUM_BYTES as u64
+    }
+
+    /// Number of checksums of so many bytes of data.
+    pub fn checksums(self, data: u64) -> u64 {
+        match self.kind {
+            ChecksumKind::Null => 0,
+            ChecksumKind::Crc32 | ChecksumKind::Crc32c => data.div_ceil(self.bytes_per_checksum.into()),
+        }
     }
 
     /// Appends the checksums of data that begins a chunk.
     pub fn compute(self, data: &[u8], checksums: &mut Vec<u8>) {
+        let Some(crc) = self.crc() else { return };
         for chunk in data.chunks(self.bytes_per_checksum()) {
-            checksums.extend(crc32c::crc32c(chunk).to_be_bytes());
+            checksums.extend(crc(chunk).to_be_bytes());
         }
     }
 
-    /// The number of the first chunk whose checksum is another one; none if all agree. `checksums` has one for each chunk.
+    /// The number of the first chunk whose checksum is another one; none if all agree, or there are no checksums. `checksums` has
+    /// as many as [`Self::checksums`] says.
     pub fn first_mismatch(self, data: &[u8], checksums: &[u8]) -> Option<usize> {
         let stored = checksums.chunks_exact(CHECKSUM_BYTES);
-        assert_eq!(stored.len(), data.len().div_ceil(self.bytes_per_checksum()), "a checksum for each chunk");
+        assert_eq!(stored.len() as u64, self.checksums(data.len() as u64), "a checksum for each chunk");
+        let crc = self.crc()?;
         let chunks = data.chunks(self.bytes_per_checksum());
-        chunks.zip(stored).position(|(chunk, stored)| crc32c::crc32c(chunk).to_be_bytes() != stored)
+        chunks.zip(stored).position(|(chunk, stored)| crc(chunk).to_be_bytes() != stored)
+    }
+
+    fn crc(self) -> Option<fn(&[u8]) -> u32> {
+        match self.kind {
+            ChecksumKind::Null => None,
+            ChecksumKind::Crc32 => Some(crc32fast::hash),
+            ChecksumKind::Crc32c => Some(crc32c::crc32c),
+        }
     }
 }
 
@@ -85,30 +150,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_crc_32c() {
-        // The check value of CRC-32C in the catalogue of parametrised CRC algorithms.
-        let mut checksums = Vec::new();
-        Chunking::default().compute(b"123456789", &mut checksums);
-        assert_eq!(checksums, 0xe306_9283_u32.to_be_bytes());
+    fn the_checksums_are_crc_32_crc_32c_or_none() {
+        // The check values in the catalogue of parametrised CRC algorithms.
+        for (kind, expected) in [(0, None), (1, Some(0xcbf4_3926_u32)), (2, Some(0xe306_9283))] {
+            let mut checksums = Vec::new();
+            let chunking = Chunking::new(kind, 512).unwrap();
+            chunking.compute(b"123456789", &mut checksums);
+            assert_eq!(checksums, expected.map_or(Vec::new(), |crc| crc.to_be_bytes().to_vec()));
+            assert_eq!(checksums.len() as u64, chunking.checksum_bytes(9));
+            assert_eq!(Chunking::from_message(&chunking.to_message()).unwrap(), chunking);
+        }
     }
 
     #[test]
     fn a_flipped_bit_is_found_in_its_chunk() {
-        let chunking = Chunking::new(2, 100).unwrap();
-        let mut data: Vec<u8> = (0..=249u8).collect();
-        let mut checksums = Vec::new();
-        chunking.compute(&data, &mut checksums);
-        assert_eq!(checksums.len() as u64, chunking.checksum_bytes(250));
-        assert_eq!(chunking.first_mismatch(&data, &checksums), None);
-        data[249] ^= 1;
-        assert_eq!(chunking.first_mismatch(&data, &checksums), Some(2));
-        data[100] ^= 0x80;
-        assert_eq!(chunking.first_mismatch(&data, &checksums), Some(1));
+        for kind in [1, 2] {
+            let chunking = Chunking::new(kind, 100).unwrap();
+            let mut data: Vec<u8> = (0..=249u8).collect();
+            let mut checksums = Vec::new();
+            chunking.compute(&data, &mut checksums);
+            assert_eq!(checksums.len() as u64, chunking.checksum_bytes(250));
+            assert_eq!(chunking.first_mismatch(&data, &checksums), None);
+            data[249] ^= 1;
+            assert_eq!(chunking.first_mismatch(&data, &checksums), Some(2));
+            data[100] ^= 0x80;
+            assert_eq!(chunking.first_mismatch(&data, &checksums), Some(1));
+        }
+        assert_eq!(Chunking::new(0, 100).unwrap().first_mismatch(&[7; 250], &[]), None);
     }
 
     #[test]
     fn other_algorithms_and_senseless_chunks_are_refused() {
-        for (kind, bytes) in [(0, 512), (1, 512), (2, 0), (2, u32::MAX)] {
+        for (kind, bytes) in [(-1, 512), (3, 512), (2, 0), (0, 0), (2, u32::MAX)] {
             assert!(Chunking::new(kind, bytes).is_err(), "{kind} {bytes}");
         }
     }

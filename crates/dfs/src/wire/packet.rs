@@ -8,7 +8,7 @@ use bytes::{BufMut, BytesMut};
 use prost::Message;
 
 use super::DecodeError;
-use super::checksum::{CHECKSUM_BYTES, Chunking};
+use super::checksum::Chunking;
 use super::limits::{PACKET_BYTES_MAX, PACKET_HEADER_BYTES_MAX};
 use super::proto::transfer::PacketHeader;
 
@@ -85,8 +85,8 @@ impl Header {
             return Err(unexpected("the sequence number of a packet", header.sequence, "at least -1"));
         }
         // A packet that does not begin a chunk goes on with that one alone.
-        let chunks = data.div_ceil(chunking.bytes_per_checksum());
-        if prefix.payload != data + chunks * CHECKSUM_BYTES {
+        let checksums = chunking.checksum_bytes(data as u64);
+        if prefix.payload as u64 != data as u64 + checksums {
             let expected = "its data and a checksum for each chunk";
             return Err(unexpected("the length of a packet", prefix.payload as i64, expected));
         }

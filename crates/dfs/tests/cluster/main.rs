@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
+mod checksums;
 mod memory;
 
 use std::io::{Read, Write};
@@ -134,12 +135,17 @@ fn connect_data(located: &LocatedBlock, at: usize) -> TcpStream {
 /// Begins a pipeline through all nodes of a block.
 fn begin_write(located: &LocatedBlock) -> TcpStream {
     let mut stream = connect_data(located, 0);
+    begin_write_with(located, Chunking::default())
+}
+
+/// The same with checksums of another kind.
+fn begin_write_with(located: &LocatedBlock, chunking: Chunking) -> TcpStream {
     let request = WriteBlock {
         header: header(&located.block),
         targets: located.locations[1..].to_vec(),
         stage: 6,
         pipeline_size: located.locations.len() as u32,
-        requested_checksum: Chunking::default().to_message(),
+        requested_checksum: chunking.to_message(),
         storage_id: Some(located.storage_ids[0].clone()),
         target_storage_ids: located.storage_ids[1..].to_vec(),
         target_storage_types: vec![1; located.locations.len() - 1],
@@ -153,22 +159,30 @@ fn begin_write(located: &LocatedBlock) -> TcpStream {
 
 fn packet(header: Header, data: &[u8]) -> Vec<u8> {
     let (mut checksums, mut bytes) = (Vec::new(), BytesMut::new());
-    Chunking::default().compute(data, &mut checksums);
+    packet_with(header, data, Chunking::default())
+}
+
+fn packet_with(header: Header, data: &[u8], chunking: Chunking) -> Vec<u8> {
+    chunking.compute(data, &mut checksums);
     header.encode(checksums.len(), &mut bytes);
     [&bytes[..], &checksums, data].concat()
 }
 
 fn write_block(located: &LocatedBlock, data: &[u8]) {
-    let mut stream = begin_write(located);
+    write_block_with(located, data, Chunking::default());
+}
+
+fn write_block_with(located: &LocatedBlock, data: &[u8], chunking: Chunking) {
+    let mut stream = begin_write_with(located, chunking);
     let mut sequence = 0;
     for (at, part) in data.chunks(PACKET).enumerate() {
         let offset = (at * PACKET) as u64;
         let head = Header { offset, sequence, is_last: false, data: part.len(), sync: at == 0 };
-        stream.write_all(&packet(head, part)).unwrap();
+        stream.write_all(&packet_with(head, part, chunking)).unwrap();
         sequence += 1;
     }
     let last = Header { offset: data.len() as u64, sequence, is_last: true, data: 0, sync: false };
-    stream.write_all(&packet(last, &[])).unwrap();
+    stream.write_all(&packet_with(last, &[], chunking)).unwrap();
     for expected in 0..=sequence {
         let ack: PipelineAck = read_message(&mut stream);
         assert_eq!((ack.sequence, ack.replies.as_slice()), (expected, &[0, 0, 0][..]));
