@@ -24,6 +24,8 @@ use crate::ended::Ended;
 /// attempt may leave a file behind, so the wait doubles.
 pub const RETRY_MIN: Duration = Duration::from_secs(5);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
+/// The same for one that lacks records: whoever depends on it fails until then, and a full disk may have room again.
+pub const RETRY_LACKING_MAX: Duration = Duration::from_secs(20);
 
 /// The condition of a journal; the table is in the [module](self)'s documentation.
 #[derive(Debug)]
@@ -167,7 +169,8 @@ impl Inner {
     /// Schedules the next attempt after a wait, and doubles the wait.
     fn retries_later(&mut self, now: Instant) {
         self.retry_at = Some(now + self.retry);
-        self.retry = (2 * self.retry).min(RETRY_MAX);
+        let is_lacking = matches!(self.condition, Condition::Lacking { .. });
+        self.retry = (2 * self.retry).min(if is_lacking { RETRY_LACKING_MAX } else { RETRY_MAX });
     }
 
     fn snapshot_failed(&mut self, now: Instant, reason: String) {
@@ -432,7 +435,12 @@ mod tests {
                 health.begin().end(now, failed());
                 now = wait(now);
             }
-            assert_eq!(waits[..9], [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+            let expected = if is_whole {
+                [5, 10, 20, 40, 80, 160, 300, 300, 300]
+            } else {
+                [5, 10, 20, 20, 20, 20, 20, 20, 20]
+            };
+            assert_eq!(waits[..9], expected);
             assert_eq!(health.is_whole(), is_whole);
         }
     }
