@@ -138,6 +138,7 @@ impl Link {
             storages: store.storages(),
         };
         let response: RegisterResponse = client.call("register", &request).await.map_err(failed)?;
+            term: self.term.load(Ordering::Relaxed),
         if response.layout_version != protocol::LAYOUT_VERSION {
             let message =
                 format!("the NameNode speaks version {} and the DataNode 1", response.layout_version);

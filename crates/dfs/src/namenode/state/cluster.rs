@@ -36,6 +36,7 @@ impl State {
         if !request.pool.is_empty() {
             let had_racks = self.datanodes.has_racks();
             self.datanodes.register(request, context.now.steady_ms)?;
+            self.rise_above(context.now.wall_ms, request.term);
             if !had_racks && self.datanodes.has_racks() {
                 // What was well placed so far may move.
                 self.datanodes.storages().for_each(|storage| self.blocks.mark_storage_changed(storage));

@@ -206,6 +206,14 @@ impl State {
 
     /// The block pool, which clients repeat to DataNodes.
     pub fn pool(&self) -> &str {
+    /// Takes a term above one that a DataNode has obeyed: this state comes from an older copy of its directory, and its orders
+    /// would count for nothing.
+    fn rise_above(&mut self, wall_ms: u64, seen: u64) {
+        if let Some(term) = seen.checked_add(1).filter(|_| seen > self.term) {
+            self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
+        }
+    }
+
         &self.pool
     }
 

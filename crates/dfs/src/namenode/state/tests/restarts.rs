@@ -153,3 +153,36 @@ fn after_a_restart_nothing_changes_until_the_blocks_are_reported() {
     );
     restarted.mkdir("/d");
 }
+
+#[test]
+fn a_namenode_that_hears_of_a_higher_term_takes_one_above_it() {
+    let mut fixture = Fixture::new(1);
+    let mut request = RegisterRequest {
+        layout_version: 1,
+        uuid: "dn-0".to_owned(),
+        host: "host-0".to_owned(),
+        ip: "10.0.0.0".to_owned(),
+        transfer_port: 9866,
+        ipc_port: 9867,
+        pool: "BP-1".to_owned(),
+        term: 41,
+        ..RegisterRequest::default()
+    };
+    let own = fixture.state.term;
+    // Of another cluster: what it obeys is of no interest.
+    let other = RegisterRequest { pool: "BP-2".to_owned(), ..request.clone() };
+    assert!(fixture.cluster::<_, RegisterResponse>("register", &other).is_err());
+    assert_eq!(fixture.state.term, own);
+    let told: RegisterResponse = fixture.cluster("register", &request).unwrap();
+    assert_eq!((told.term, fixture.heartbeat(0).term), (42, 42));
+    // It is kept: the next start goes on from there.
+    let kept = fixture.state.take_records();
+    let mut again = State::new(rules());
+    kept.iter().for_each(|record| again.apply(record));
+    assert_eq!(again.term, 42);
+    for (term, expected) in [(42, 42), (7, 42), (u64::MAX, 42)] {
+        request.term = term;
+        let told: RegisterResponse = fixture.cluster("register", &request).unwrap();
+        assert_eq!(told.term, expected, "{term}");
+    }
+}
