@@ -114,7 +114,8 @@ impl Server {
         let gate = memory.gate(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let gate = memory.gate(IDLE_CONNECTIONS_MAX);
-        let ipc = serve_connections(ipc, gate, Arc::new(RpcServer::new(Arc::new(IpcService(store)), memory)));
+        let calls = Arc::new(RpcServer::new(Arc::new(IpcService::new(store)), memory));
+        let ipc = serve_connections(ipc, gate, calls);
         info!(
             "the DataNode at {} takes blocks on {} and calls on {}",
             own.host,

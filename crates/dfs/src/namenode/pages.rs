@@ -143,6 +143,7 @@ mod tests {
     use super::super::{Context, Now, Rules};
     use super::*;
     use crate::memory::Memory;
+    use crate::rpc::Groups;
     use crate::wire::proto::namenode::MkdirsRequest;
     use crate::wire::proto::shared::Permission;
 
@@ -166,7 +167,7 @@ mod tests {
         }
         let memory = Memory::new(1 << 30).unwrap();
         let decisions = Decisions::new(state, random, Box::new(journal), memory);
-        NamenodePages::new(Arc::new(Service::new(decisions, Clock::start())), "nn:8020".to_owned())
+        NamenodePages::new(Arc::new(Service::new(decisions, Clock::start(), Groups::default())), "nn:8020".to_owned())
     }
 
     fn text(response: Option<Response>) -> (u16, &'static str, String) {

@@ -18,7 +18,7 @@ use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::http;
 use crate::memory::Memory;
-use crate::rpc::{RpcServer, process_user};
+use crate::rpc::{Groups, RpcServer, process_user};
 use crate::wire::proto::journal::Record;
 
 /// How often the NameNode looks at the clock.
@@ -80,7 +80,8 @@ impl Server {
         let mut decisions = Decisions::new(state, random, Box::new(journal), memory.clone());
         begin(&mut decisions, &host, &clock).await?;
         let pool = decisions.state.pool().to_owned();
-        let service = Arc::new(Service::new(decisions, clock));
+        let groups = Groups::default();
+        let service = Arc::new(Service::new(decisions, clock, groups.clone()));
         let mut tasks = Supervisor::new("NameNode");
         tasks.keep("ticker", tick(Arc::clone(&service)));
         let (tell, journal_ended) = oneshot::channel();
@@ -91,7 +92,8 @@ impl Server {
         names.push(host.clone());
         let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, names, &memory, pages).await?;
         let gate = memory.gate(connections_max);
-        let serving = serve_connections(listener, gate, Arc::new(RpcServer::new(service, memory)));
+        let rpc = Arc::new(RpcServer::new(service, memory).with_groups(groups));
+        let serving = serve_connections(listener, gate, rpc);
         info!("the NameNode of block pool {pool} listens on {}", serving.address());
         Ok(Handle { serving, http, journal_ended, tasks })
     }

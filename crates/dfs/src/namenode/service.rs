@@ -10,9 +10,10 @@ use super::clock::Clock;
 use super::namespace::User;
 use super::state::{Kind, State, kind_of};
 use crate::memory::{Memory, TableCharge};
-use crate::rpc::{Answer, Calls, Incoming};
+use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::Record;
+use crate::wire::proto::namenode::{GroupsResponse, UserRequest};
 use crate::wire::{Refusal, protocol};
 
 /// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
@@ -63,12 +64,43 @@ impl Decisions {
 pub struct Service {
     decisions: Arc<DecisionLock<Decisions>>,
     clock: Clock,
+    groups: Groups,
 }
 
 impl Service {
     /// A service of this state.
-    pub fn new(decisions: Decisions, clock: Clock) -> Self {
-        Self { decisions: Arc::new(DecisionLock::new("the NameNode's state", decisions)), clock }
+    pub fn new(decisions: Decisions, clock: Clock, groups: Groups) -> Self {
+        let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
+        Self { decisions, clock, groups }
+    }
+
+    /// Answers for the groups of a user (`hdfs groups`).
+    fn groups_of_user(&self, call: &Incoming) -> Answer {
+        if call.method != "getGroupsForUser" {
+            return Answer::Now(Err(Refusal::unsupported(&call.method)));
+        }
+        let request = match UserRequest::decode(call.argument.clone()) {
+            Ok(request) => request,
+            Err(error) => {
+                return Answer::Now(Err(Refusal::new(Exception::HadoopIllegalArgument, error.to_string())));
+            }
+        };
+        let known = self.groups.clone();
+        Answer::Later(Box::pin(async move {
+            Ok(GroupsResponse { groups: known.of(&request.user).await }.encode_to_vec())
+        }))
+    }
+
+    /// Has the groups of users asked for anew, for connections from now on.
+    fn refresh_groups(&self, call: &Incoming) -> Outcome {
+        if call.method != "refreshUserToGroupsMappings" {
+            return Err(Refusal::unsupported(&call.method));
+        }
+        let is_superuser = self.decisions.lock().state.is_superuser(&call.user, &call.groups);
+        let user = User { name: call.user.to_string(), groups: call.groups.to_vec(), is_superuser };
+        user.check_superuser("refreshUserToGroupsMappings")?;
+        self.groups.forget_all();
+        Ok(Vec::new())
     }
 
     /// Looks at the clock, and begins an image if the journal has grown enough.
@@ -172,18 +204,23 @@ impl Service {
 
 impl Calls for Service {
     fn call(&self, call: Incoming) -> Answer {
+        match call.protocol.as_str() {
+            protocol::USER_MAPPINGS => return self.groups_of_user(&call),
+            protocol::REFRESH_USER_MAPPINGS => return Answer::Now(self.refresh_groups(&call)),
+            _ => {}
+        }
         let is_ours = call.protocol == protocol::CLUSTER;
         match check_protocol(&call, is_ours) {
-            Ok(()) => self.decide(call, is_ours),
-            Err(refusal) => Answer::Now(Err(refusal)),
+            Ok(()) => {}
+            Err(refusal) => return Answer::Now(Err(refusal)),
         }
+        self.decide(call, is_ours)
     }
 }
 
 fn check_protocol(call: &Incoming, is_ours: bool) -> Result<(), Refusal> {
     if !is_ours && call.protocol != protocol::CLIENT {
-        let message = format!("Unknown protocol: {}", call.protocol);
-        return Err(Refusal::new(Exception::NoSuchProtocol, message));
+        return Err(Refusal::of_protocol(&call.protocol, &call.method));
     }
     if call.version != protocol::VERSION {
         let message =

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::process::Command;
@@ -13,8 +13,11 @@ const USERS_MAX: usize = 10_000;
 const LOOKUP_MAX: Duration = Duration::from_secs(10);
 
 /// The groups of users, as this host knows them: asked of `id`, which knows every source that the system has.
-#[derive(Debug, Default)]
-pub struct Groups(Mutex<HashMap<String, (Instant, Vec<String>)>>);
+#[derive(Clone, Debug, Default)]
+pub struct Groups(Arc<Mutex<Known>>);
+
+/// The groups of users, and when they were asked for.
+type Known = HashMap<String, (Instant, Vec<String>)>;
 
 impl Groups {
     /// The groups of a user; none for one that this host does not know.
@@ -35,6 +38,11 @@ impl Groups {
         }
         kept.insert(user.to_owned(), (Instant::now(), groups.clone()));
         groups
+    }
+
+    /// Forgets what the system said, so that it is asked again.
+    pub fn forget_all(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn known(&self, user: &str) -> Option<Vec<String>> {
@@ -68,6 +76,9 @@ mod tests {
     async fn the_groups_are_those_that_the_system_names() {
         let groups = Groups::default();
         assert_eq!(groups.of("root").await.first().map(String::as_str), Some("root"));
+        assert!(groups.known("root").is_some());
+        groups.clone().forget_all();
+        assert!(groups.known("root").is_none());
         assert_eq!(groups.of("no-such-user-here").await, Vec::<String>::new());
         assert_eq!(groups.of("--help").await, Vec::<String>::new(), "a name is no option");
     }

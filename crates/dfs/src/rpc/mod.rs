@@ -6,4 +6,4 @@ mod server;
 
 pub use client::{CallError, Client};
 pub use groups::{Groups, process_user};
-pub use server::{Answer, Calls, Incoming, RpcServer};
+pub use server::{Answer, Calls, Incoming, Outcome, RpcServer};

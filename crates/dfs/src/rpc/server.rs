@@ -108,6 +108,12 @@ impl<C: Calls> RpcServer<C> {
         let patience = Patience { together: TOGETHER_MAX, silent: SILENT_MAX };
         Self { calls, groups: Groups::default(), memory, patience }
     }
+
+    /// The same server with groups of users that others ask for, too.
+    #[must_use]
+    pub fn with_groups(self, groups: Groups) -> Self {
+        Self { groups, ..self }
+    }
 }
 
 impl<C: Calls> Handler for RpcServer<C> {

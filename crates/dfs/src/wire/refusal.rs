@@ -18,6 +18,20 @@ impl Refusal {
         Self { exception, message: message.into() }
     }
 
+    /// A call of HDFS that is known and not there.
+    pub fn unsupported(method: &str) -> Self {
+        Self::new(Exception::UnsupportedOperation, format!("{method} is not supported by yeoul dfs"))
+    }
+
+    /// A call of a protocol that is not there at all: refused by its name, or, if nobody knows it, as clients expect it that look
+    /// for what a server has.
+    pub fn of_protocol(protocol: &str, method: &str) -> Self {
+        if super::protocol::UNSUPPORTED.contains(&protocol) {
+            return Self::unsupported(method);
+        }
+        Self::new(Exception::NoSuchProtocol, format!("Unknown protocol: {protocol}"))
+    }
+
     /// A thing that a path names and that is not there.
     pub fn missing(path: &str) -> Self {
         Self::new(Exception::FileNotFound, format!("File does not exist: {path}"))

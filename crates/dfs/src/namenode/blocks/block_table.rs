@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use roaring::RoaringTreemap;
 
-use super::{Block, Fit, Lack, LackCounts, Replica};
+use super::{Block, Fit, Lack, LacksByForm, Replica};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 use crate::namenode::table::Table;
 
@@ -18,7 +18,7 @@ pub struct BlockTable {
     changed: VecDeque<BlockId>,
     /// What changed and has not been counted since.
     uncounted: VecDeque<BlockId>,
-    lacks: LackCounts,
+    lacks: LacksByForm,
     committed: u64,
     stored: u64,
     replicas: u64,
@@ -45,7 +45,7 @@ impl Default for BlockTable {
             by_storage: HashMap::new(),
             changed: VecDeque::new(),
             uncounted: VecDeque::new(),
-            lacks: LackCounts::default(),
+            lacks: LacksByForm::default(),
             committed: 0,
             stored: 0,
             replicas: 0,
@@ -142,7 +142,7 @@ impl BlockTable {
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
         self.replicas -= block.replica_count() as u64;
-        self.lacks.subtract(block.lack);
+        self.lacks.of_form(id.is_striped()).subtract(block.lack);
         // Its repair is to be called off.
         self.changed.push_back(id);
         for replica in block.replicas() {
@@ -288,12 +288,13 @@ impl BlockTable {
     /// Counts a block as one that lacks this.
     pub fn set_lack(&mut self, id: BlockId, lack: Lack) {
         let block = self.blocks.get_mut(id).expect("it was just taken");
-        self.lacks.subtract(std::mem::replace(&mut block.lack, lack));
-        self.lacks.add(lack);
+        let counts = self.lacks.of_form(id.is_striped());
+        counts.subtract(std::mem::replace(&mut block.lack, lack));
+        counts.add(lack);
     }
 
     /// How many blocks lack something, as far as they have been counted.
-    pub fn lacks(&self) -> LackCounts {
+    pub fn lacks(&self) -> LacksByForm {
         self.lacks
     }
 

@@ -9,6 +9,32 @@ pub struct Lack {
     pub has_corrupt: bool,
 }
 
+/// How many blocks of whole replicas lack something, and how many block groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LacksByForm {
+    /// Blocks of whole replicas.
+    pub replicated: LackCounts,
+    /// Block groups.
+    pub striped: LackCounts,
+}
+
+impl LacksByForm {
+    /// The counts of blocks of this form.
+    pub fn of_form(&mut self, is_striped: bool) -> &mut LackCounts {
+        if is_striped { &mut self.striped } else { &mut self.replicated }
+    }
+
+    /// The counts of both forms together.
+    pub fn total(&self) -> LackCounts {
+        let (replicated, striped) = (self.replicated, self.striped);
+        LackCounts {
+            under_replicated: replicated.under_replicated + striped.under_replicated,
+            missing: replicated.missing + striped.missing,
+            corrupt: replicated.corrupt + striped.corrupt,
+        }
+    }
+}
+
 /// How many blocks lack something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LackCounts {

@@ -12,6 +12,6 @@ mod replica;
 
 pub use block::{Block, Fit};
 pub use block_table::{BlockTable, Reported};
-pub use lack::{Lack, LackCounts};
+pub use lack::{Lack, LackCounts, LacksByForm};
 pub use places::Unsettled;
 pub use replica::{Replica, ReplicaState};

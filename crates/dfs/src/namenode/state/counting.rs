@@ -1,7 +1,7 @@
 //! Running counts of blocks that lack something: whoever asks for them waits for no walk over all blocks.
 
 use super::State;
-use crate::namenode::blocks::{Block, Lack, LackCounts, Replica};
+use crate::namenode::blocks::{Block, Lack, LacksByForm, Replica};
 
 /// Blocks that are counted again at a time, at a microsecond or less each.
 const COUNTED_MAX: usize = 20_000;
@@ -41,9 +41,9 @@ impl State {
     /// # Panics
     /// If they differ: something changed without being counted again.
     pub fn check_counts(&self) {
-        let mut lacks = LackCounts::default();
+        let mut lacks = LacksByForm::default();
         for block in self.blocks.iter() {
-            lacks.add(block.lack);
+            lacks.of_form(block.id.is_striped()).add(block.lack);
             let found = self.lack(block);
             assert!(
                 block.is_uncounted || block.lack == found,

@@ -6,6 +6,7 @@ use crate::namenode::Context;
 use crate::wire::DecodeError;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
+use crate::wire::proto::namenode::PathRequest;
 
 /// What a method does to the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("abandonBlock", Kind::Write, decoded!(abandon_block)),
     ("addBlock", Kind::Write, decoded!(add_block)),
     ("addErasureCodingPolicies", Kind::Read, decoded!(add_policies)),
+    ("checkAccess", Kind::Read, decoded!(check_access)),
     ("complete", Kind::Write, decoded!(complete)),
     ("create", Kind::Once, encoded!(create)),
     ("delete", Kind::Once, encoded!(delete)),
@@ -57,19 +59,25 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("getDatanodeReport", Kind::Read, decoded!(datanode_report)),
     ("getDelegationToken", Kind::Read, decoded!(nothing)),
     ("getECTopologyResultForPolicies", Kind::Read, decoded!(topology_result)),
+    ("getEnclosingRoot", Kind::Read, decoded!(enclosing_root)),
     ("getErasureCodingCodecs", Kind::Read, decoded!(codecs)),
     ("getErasureCodingPolicies", Kind::Read, decoded!(policies)),
     ("getErasureCodingPolicy", Kind::Read, decoded!(policy)),
     ("getFileInfo", Kind::Read, decoded!(file_info)),
     ("getFileLinkInfo", Kind::Read, decoded!(file_info)),
+    ("getFsECBlockGroupStats", Kind::Read, decoded!(group_stats)),
+    ("getFsReplicatedBlockStats", Kind::Read, decoded!(replicated_stats)),
     ("getFsStats", Kind::Read, decoded!(fs_stats)),
     ("getHAServiceState", Kind::Read, decoded!(ha_state)),
     ("getListing", Kind::Read, decoded!(listing)),
     ("getPreferredBlockSize", Kind::Read, decoded!(preferred_block_size)),
+    ("getQuotaUsage", Kind::Read, decoded!(quota_usage)),
     ("getServerDefaults", Kind::Read, decoded!(server_defaults)),
+    ("getSlowDatanodeReport", Kind::Read, decoded!(slow_datanodes)),
     ("isFileClosed", Kind::Read, decoded!(is_file_closed)),
     ("mkdirs", Kind::Write, decoded!(mkdirs)),
     ("msync", Kind::Read, decoded!(nothing)),
+    ("refreshNodes", Kind::Read, decoded!(refresh_nodes)),
     ("removeErasureCodingPolicy", Kind::Read, decoded!(remove_policy)),
     ("rename", Kind::Once, encoded!(rename)),
     ("rename2", Kind::Once, encoded!(rename_or_replace)),
@@ -101,7 +109,7 @@ const UNSUPPORTED: &[&str] = &[
     "addCachePool",
     "allowSnapshot",
     "append",
-    "checkAccess",
+    "cancelDelegationToken",
     "concat",
     "createEncryptionZone",
     "createSnapshot",
@@ -112,13 +120,13 @@ const UNSUPPORTED: &[&str] = &[
     "getAclStatus",
     "getAdditionalDatanode",
     "getBatchedListing",
+    "getCurrentEditLogTxid",
+    "getDataEncryptionKey",
     "getDatanodeStorageReport",
     "getEZForPath",
     "getEditsFromTxid",
-    "getEnclosingRoot",
     "getLinkTarget",
     "getLocatedFileInfo",
-    "getQuotaUsage",
     "getSnapshotDiffReport",
     "getSnapshotDiffReportListing",
     "getSnapshotListing",
@@ -131,6 +139,7 @@ const UNSUPPORTED: &[&str] = &[
     "listCorruptFileBlocks",
     "listEncryptionZones",
     "listOpenFiles",
+    "listReencryptionStatus",
     "listXAttrs",
     "metaSave",
     "modifyAclEntries",
@@ -138,7 +147,6 @@ const UNSUPPORTED: &[&str] = &[
     "modifyCachePool",
     "reencryptEncryptionZone",
     "recoverLease",
-    "refreshNodes",
     "removeAcl",
     "removeAclEntries",
     "removeCacheDirective",
@@ -146,6 +154,7 @@ const UNSUPPORTED: &[&str] = &[
     "removeDefaultAcl",
     "removeXAttr",
     "renameSnapshot",
+    "renewDelegationToken",
     "restoreFailedStorage",
     "rollEdits",
     "rollingUpgrade",
@@ -178,6 +187,29 @@ pub fn kind_of(method: &str) -> Option<Kind> {
     entry(METHODS, method).map(|(kind, _)| kind).or_else(is_unsupported)
 }
 
+/// Words for a change and the path that its argument begins with, as HDFS says what safe mode refuses.
+fn what_is_refused(method: &str, argument: Bytes) -> String {
+    let words = match method {
+        "addBlock" => "get additional block for ",
+        "complete" => "complete file ",
+        // HDFS has no space there, and its tests look for that.
+        "create" => "create file",
+        "delete" => "delete ",
+        "fsync" => "fsync file ",
+        "mkdirs" => "create directory ",
+        "rename" | "rename2" => "rename ",
+        "setErasureCodingPolicy" => "set erasure coding policy on ",
+        "setOwner" => "set owner for ",
+        "setPermission" => "set permission for ",
+        "setReplication" => "set replication for ",
+        "setTimes" => "set times ",
+        "unsetErasureCodingPolicy" => "unset erasure coding policy on ",
+        other => return other.to_owned(),
+    };
+    let path = PathRequest::decode(argument).map(|request| request.src).unwrap_or_default();
+    format!("{words}{path}")
+}
+
 impl State {
     /// Carries out a call of a client.
     ///
@@ -191,10 +223,7 @@ impl State {
     ) -> Result<Vec<u8>, Refusal> {
         let Some((kind, handler)) = entry(METHODS, method) else {
             return Err(if UNSUPPORTED.contains(&method) {
-                Refusal::new(
-                    Exception::UnsupportedOperation,
-                    format!("{method} is not supported by yeoul dfs"),
-                )
+                Refusal::unsupported(method)
             } else {
                 Refusal::new(
                     Exception::NoSuchMethod,
@@ -208,7 +237,7 @@ impl State {
             return Ok(answer.into());
         }
         if matches!(kind, Kind::Write | Kind::Once) && self.safe_mode.is_on() {
-            return Err(self.safe_mode_refusal(method));
+            return Err(self.safe_mode_refusal(&what_is_refused(method, argument)));
         }
         if !self.may_grow && GROWING.contains(&method) {
             // As HDFS says it of too many objects (`dfs.namenode.max.objects`).

@@ -6,8 +6,8 @@ use crate::namenode::Context;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
-    BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty, FsStatsResponse, HaStateResponse,
-    ReportBadBlocksRequest, SafeModeRequest,
+    BlockGroupStats, BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty, FsStatsResponse,
+    HaStateResponse, ReplicatedBlockStats, ReportBadBlocksRequest, SafeModeRequest,
 };
 
 /// What an operator asks of safe mode.
@@ -34,7 +34,7 @@ impl State {
         let live = self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
         let storages: Vec<_> =
             live.flat_map(|node| &node.storages).map(|storage| self.datanodes.storage(*storage)).collect();
-        let lacks = self.blocks.lacks();
+        let lacks = self.blocks.lacks().total();
         Ok(FsStatsResponse {
             capacity: storages.iter().map(|storage| storage.capacity).sum(),
             used: storages.iter().map(|storage| storage.used).sum(),
@@ -46,6 +46,57 @@ impl State {
             blocks_in_future: Some(0),
             pending_deletion: Some(self.datanodes.pending_deletions() as u64),
         })
+    }
+
+    /// What blocks of whole replicas lack, for `hdfs dfsadmin -report`.
+    pub(super) fn replicated_stats(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Empty,
+    ) -> Result<ReplicatedBlockStats, Refusal> {
+        self.count_lacks();
+        let lacks = self.blocks.lacks().replicated;
+        Ok(ReplicatedBlockStats {
+            low_redundancy: lacks.under_replicated,
+            corrupt_blocks: lacks.corrupt,
+            missing_blocks: lacks.missing,
+            missing_with_one_replica: 0,
+            blocks_in_future: 0,
+            // Deletions are counted for both forms together.
+            pending_deletion: self.datanodes.pending_deletions() as u64,
+            highest_priority_low_redundancy: None,
+            badly_distributed: None,
+        })
+    }
+
+    /// What block groups lack, for `hdfs dfsadmin -report`.
+    pub(super) fn group_stats(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<BlockGroupStats, Refusal> {
+        self.count_lacks();
+        let lacks = self.blocks.lacks().striped;
+        Ok(BlockGroupStats {
+            low_redundancy: lacks.under_replicated,
+            corrupt_groups: lacks.corrupt,
+            missing_groups: lacks.missing,
+            groups_in_future: 0,
+            pending_deletion: 0,
+            highest_priority_low_redundancy: None,
+            badly_distributed: None,
+        })
+    }
+
+    /// DataNodes that others find slow: nobody measures that here.
+    pub(super) fn slow_datanodes(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Empty,
+    ) -> Result<DatanodeReportResponse, Refusal> {
+        Ok(DatanodeReportResponse::default())
+    }
+
+    /// Reads the lists of admitted DataNodes again, of which there are none.
+    pub(super) fn refresh_nodes(&mut self, context: &mut Context<'_>, _: &Empty) -> Result<Empty, Refusal> {
+        context.user.check_superuser("refreshNodes")?;
+        Ok(Empty {})
     }
 
     pub(super) fn datanode_report(

@@ -3,7 +3,7 @@
 use super::State;
 use crate::ids::InodeId;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Path};
+use crate::namenode::namespace::{Access, Inode, Path};
 use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -27,7 +27,7 @@ impl State {
         context: &mut Context<'_>,
         request: &PathRequest,
     ) -> Result<PolicyResponse, Refusal> {
-        let id = self.existing(&Path::parse(&request.src)?, context.user)?.id;
+        let id = self.existing_for_policy(&request.src, context)?.id;
         Ok(PolicyResponse { policy: self.tree.policy_of(id).map(|policy| self.policy_message(policy)) })
     }
 
@@ -86,13 +86,20 @@ impl State {
         self.commit_once(context, Change::SetAttributes(set), &Empty {})
     }
 
+    /// The inode at a path, in the words that `hdfs ec` has for one that is not there.
+    fn existing_for_policy(&self, path: &str, context: &Context<'_>) -> Result<&Inode, Refusal> {
+        let place = self.place(&Path::parse(path)?, context.user)?;
+        let missing = || Refusal::new(Exception::FileNotFound, format!("Path not found: {path}"));
+        Ok(self.tree.inode(place.inode().ok_or_else(missing)?))
+    }
+
     fn directory_for_policy(
         &self,
         context: &Context<'_>,
         path: &str,
         verb: &str,
     ) -> Result<InodeId, Refusal> {
-        let inode = self.existing(&Path::parse(path)?, context.user)?;
+        let inode = self.existing_for_policy(path, context)?;
         context.user.check(inode, path, &self.tree.owners, Access::Write)?;
         if !inode.is_directory() {
             let message = format!("Attempt to {verb} an erasure coding policy for a file {path}");

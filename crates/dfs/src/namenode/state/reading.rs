@@ -8,9 +8,10 @@ use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
-    BlockLocationsRequest, BlockLocationsResponse, BoolResponse, ContentSummary, ContentSummaryResponse,
-    Empty, FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest,
-    PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
+    BlockLocationsRequest, BlockLocationsResponse, BoolResponse, CheckAccessRequest, ContentSummary,
+    ContentSummaryResponse, Empty, EnclosingRootResponse, FileInfoResponse, Listing, ListingRequest,
+    ListingResponse, PathRequest, PreferredBlockSizeResponse, QuotaUsage, QuotaUsageResponse, ServerDefaults,
+    ServerDefaultsResponse,
 };
 
 /// Entries of a page of a listing, as in HDFS (`dfs.ls.limit`).
@@ -124,6 +125,49 @@ impl State {
     }
 
     pub(super) fn content_summary(
+    /// What a directory holds, for `hdfs dfs -count -u`: nothing here has a quota.
+    pub(super) fn quota_usage(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<QuotaUsageResponse, Refusal> {
+        let summary = self.content_summary(context, request)?.summary;
+        let usage = QuotaUsage {
+            inodes: summary.files + summary.directories,
+            quota: NO_QUOTA,
+            space: summary.space_consumed,
+            space_quota: NO_QUOTA,
+        };
+        Ok(QuotaUsageResponse { usage })
+    }
+
+    /// The root of the encryption zone of a path: `/`, as there are no zones.
+    pub(super) fn enclosing_root(
+        &mut self,
+        _: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<EnclosingRootResponse, Refusal> {
+        Path::parse(&request.src)?;
+        Ok(EnclosingRootResponse { path: Some("/".to_owned()) })
+    }
+
+    /// Checks that the caller may do what a mode names with a path, and changes nothing.
+    pub(super) fn check_access(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &CheckAccessRequest,
+    ) -> Result<Empty, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let inode = self.existing(&path, context.user)?;
+        let wanted = [(4, Access::Read), (2, Access::Write), (1, Access::Execute)];
+        for (bit, access) in wanted {
+            if request.mode & bit != 0 {
+                context.user.check(inode, path.text(), &self.tree.owners, access)?;
+            }
+        }
+        Ok(Empty {})
+    }
+
         &mut self,
         context: &mut Context<'_>,
         request: &PathRequest,

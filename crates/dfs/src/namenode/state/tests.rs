@@ -2,6 +2,7 @@
 
 mod counts;
 mod names;
+mod operating;
 mod reports;
 mod restarts;
 mod striped;

@@ -1,0 +1,75 @@
+//! Calls of operators, and the words of refusals.
+
+use super::*;
+
+fn path(src: &str) -> calls::PathRequest {
+    calls::PathRequest { src: src.to_owned() }
+}
+
+#[test]
+fn a_report_of_the_cluster_counts_blocks_and_groups_apart() {
+    let mut fixture = Fixture::new(9);
+    fixture.write("/plain", 700);
+    fixture.write_coded("/coded", 6 * MIB);
+    let more = calls::SetReplicationRequest { src: "/plain".to_owned(), replication: 4 };
+    let _: BoolResponse = fixture.call("setReplication", &more).unwrap();
+    let blocks: calls::ReplicatedBlockStats =
+        fixture.call("getFsReplicatedBlockStats", &calls::Empty {}).unwrap();
+    let groups: calls::BlockGroupStats = fixture.call("getFsECBlockGroupStats", &calls::Empty {}).unwrap();
+    assert_eq!((blocks.low_redundancy, groups.low_redundancy), (1, 0));
+    let slow: calls::DatanodeReportResponse =
+        fixture.call("getSlowDatanodeReport", &calls::Empty {}).unwrap();
+    assert_eq!(slow.datanodes, []);
+    let _: calls::Empty = fixture.call("refreshNodes", &calls::Empty {}).unwrap();
+    fixture.user = user("alice", &[]);
+    assert_eq!(fixture.refused("refreshNodes", &calls::Empty {}).0, Exception::AccessControl);
+}
+
+#[test]
+fn access_quota_and_the_enclosing_root_are_answered() {
+    let mut fixture = Fixture::new(3);
+    let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/own", 0o744, true)).unwrap();
+    let check = |src: &str, mode| calls::CheckAccessRequest { src: src.to_owned(), mode };
+    let root: calls::EnclosingRootResponse = fixture.call("getEnclosingRoot", &path("/own/x")).unwrap();
+    assert_eq!(root.path(), "/");
+    let usage: calls::QuotaUsageResponse = fixture.call("getQuotaUsage", &path("/own")).unwrap();
+    assert_eq!((usage.usage.inodes, usage.usage.quota), (1, u64::MAX));
+    fixture.user = user("alice", &[]);
+    let _: calls::Empty = fixture.call("checkAccess", &check("/own", 4)).unwrap();
+    for mode in [1, 2, 5] {
+        let (exception, message) = fixture.refused("checkAccess", &check("/own", mode));
+        assert_eq!(exception, Exception::AccessControl, "{message}");
+    }
+    assert_eq!(fixture.refused("checkAccess", &check("/none", 4)).0, Exception::FileNotFound);
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_its_name() {
+    let mut fixture = Fixture::new(1);
+    for method in ["getBatchedListing", "getXAttrs", "listReencryptionStatus", "getDataEncryptionKey"] {
+        let (exception, message) = fixture.refused(method, &calls::Empty {});
+        assert_eq!(exception, Exception::UnsupportedOperation);
+        assert_eq!(message, format!("{method} is not supported by yeoul dfs"));
+    }
+}
+
+#[test]
+fn refusals_are_in_the_words_of_hdfs() {
+    let mut fixture = Fixture::new(1);
+    let missing = "Path not found: /ecdir".to_owned();
+    let set = calls::PolicyRequest { src: "/ecdir".to_owned(), policy: None };
+    for method in ["setErasureCodingPolicy", "unsetErasureCodingPolicy", "getErasureCodingPolicy"] {
+        assert_eq!(fixture.refused(method, &set), (Exception::FileNotFound, missing.clone()), "{method}");
+    }
+    let enter = calls::SafeModeRequest { action: 2, checked: None };
+    let _: BoolResponse = fixture.call("setSafeMode", &enter).unwrap();
+    let permission = Permission { mode: 0o700 };
+    let set = calls::SetPermissionRequest { src: "/test/file1".to_owned(), permission };
+    let message = fixture.refused("setPermission", &set).1;
+    assert!(
+        message.starts_with("Cannot set permission for /test/file1. Name node is in safe mode."),
+        "{message}"
+    );
+    let message = fixture.refused("mkdirs", &mkdirs("/dir0", 0o755, true)).1;
+    assert!(message.starts_with("Cannot create directory /dir0. Name node is in safe mode."), "{message}");
+}
