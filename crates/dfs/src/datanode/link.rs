@@ -67,20 +67,22 @@ pub struct Link {
 impl Link {
     /// Keeps the link, as long as the DataNode runs.
     pub async fn run(self) {
-        let mut is_reported = false;
+        let mut told = None;
         loop {
             let ended = self.connected().await;
             self.notices.disconnected();
             if let Err(error) = ended {
                 let namenode = &self.namenode;
                 let why = error.hint().map_or(error.to_string(), |hint| format!("{error}: {hint}"));
-                if std::mem::replace(&mut is_reported, true) {
-                    debug!(namenode, why, "the NameNode is still not there");
+                // A NameNode that comes back may have another reason than the one that it was gone.
+                if told.as_ref() == Some(&why) {
+                    debug!(namenode, why, "still no link to the NameNode");
                 } else {
                     warn!(namenode, why, "no link to the NameNode: it is tried again each second");
+                    told = Some(why);
                 }
             } else {
-                is_reported = false;
+                told = None;
             }
             sleep(RETRY).await;
         }
@@ -136,9 +138,9 @@ impl Link {
             rack: own.rack.clone(),
             pool: store.pool(),
             storages: store.storages(),
+            term: self.term.load(Ordering::Relaxed),
         };
         let response: RegisterResponse = client.call("register", &request).await.map_err(failed)?;
-            term: self.term.load(Ordering::Relaxed),
         if response.layout_version != protocol::LAYOUT_VERSION {
             let message =
                 format!("the NameNode speaks version {} and the DataNode 1", response.layout_version);

@@ -18,6 +18,7 @@ pub mod namespace;
 mod options;
 mod pages;
 pub mod placement;
+mod refused;
 pub mod repair;
 pub mod retry_cache;
 mod rules;

@@ -18,6 +18,9 @@ pub struct Options {
     pub http_names: Vec<String>,
     /// Directory of the journal and the image.
     pub dir: PathBuf,
+    /// Refuses a directory without a file system, which may be the wrong one, or one whose disk is not mounted. Otherwise a new
+    /// file system begins there.
+    pub must_exist: bool,
     /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
     pub memory_bytes: u64,
     /// Connections that may be open.
@@ -36,6 +39,7 @@ impl Options {
             http_host: None,
             http_names: Vec::new(),
             dir: dir.into(),
+            must_exist: false,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,
             rules: Rules::default(),

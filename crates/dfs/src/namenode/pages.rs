@@ -7,7 +7,6 @@ use yeoul_net::metrics::Exposition;
 
 use super::console;
 use super::service::Service;
-use super::state::State;
 use crate::report::ClusterReport;
 use crate::wire::Refusal;
 use crate::wire::proto::namenode::{
@@ -42,14 +41,14 @@ impl NamenodePages {
 
     /// The page of the cluster, which is both `/` and `/status` for people.
     fn overview(&self, path: &'static str, query: &str) -> Result<String, Refusal> {
-        let root = PathRequest { src: "/".to_owned() };
+        let (now, root) = (self.service.now(), PathRequest { src: "/".to_owned() });
         let summary: ContentSummaryResponse = self.service.ask("getContentSummary", &root)?;
         let overview = console::Overview {
             address: &self.address,
-            now_ms: self.service.wall_ms(),
+            now_ms: now.wall_ms,
             report: &self.report()?,
             summary: &summary.summary,
-            upkeep: &self.service.read(State::upkeep),
+            upkeep: &self.service.read(|state| state.upkeep(now.steady_ms)),
         };
         Ok(overview.page(path, query).render())
     }
@@ -68,6 +67,8 @@ impl NamenodePages {
         let summary: ContentSummaryResponse = self.service.ask("getContentSummary", &root)?;
         let mut exposition = Exposition::new(&[]);
         show(&report, &summary.summary, &mut exposition);
+        let what = "DataNodes that ask to be registered and are refused: the log has the reasons";
+        exposition.gauge("fs_namesystem_refused_data_nodes", what, &[], self.service.refused_datanodes());
         exposition.process();
         Ok(exposition.finish())
     }
@@ -100,7 +101,7 @@ impl Routes for NamenodePages {
 GET  /status              DataNodes, space, and what is missing
 GET  /api/v1/status       the same for programs
 GET  /metrics/prometheus  numbers for Prometheus
-GET  /healthz             200: it answers
+GET  /healthz             200, or 503 while the journal keeps no change
 ";
 
     fn page(&self, path: &str, query: &str) -> Option<Response> {
@@ -121,7 +122,10 @@ GET  /healthz             200: it answers
             "/metrics/prometheus" => self.metrics().map(|text| Response::text(200, text)),
             console::FILES_PATH => Ok(self.files(query)),
             yeoul_console::STYLE_PATH => Ok(Response::css(yeoul_console::STYLE)),
-            "/healthz" => Ok(Response::text(200, "ok\n")),
+            "/healthz" => Ok(match self.service.fault() {
+                None => Response::text(200, "ok\n"),
+                Some(why) => Response::text(503, format!("changes are not kept: {why}\n")),
+            }),
             _ => return None,
         };
         Some(answer.unwrap_or_else(|refusal| Response::text(503, format!("{refusal}\n"))))
@@ -134,16 +138,21 @@ GET  /healthz             200: it answers
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use prost::Message;
-    use yeoul_journal::{FileJournal, FileJournalOptions};
+    use yeoul_journal::{FileJournal, FileJournalOptions, Journal, Kept, Promise, Snapshot};
 
     use super::super::clock::Clock;
     use super::super::namespace::User;
     use super::super::service::Decisions;
+    use super::super::state::State;
     use super::super::{Context, Now, Rules};
     use super::*;
+    use crate::error::{Error, Kind};
     use crate::memory::Memory;
     use crate::rpc::Groups;
+    use crate::wire::proto::journal::Record;
     use crate::wire::proto::namenode::MkdirsRequest;
     use crate::wire::proto::shared::Permission;
 
@@ -153,6 +162,10 @@ mod tests {
         let mut state = State::new(rules);
         let options = FileJournalOptions::new(dir.to_owned(), "NameNode");
         let journal = FileJournal::open(options, |record| state.apply(&record)).unwrap();
+        pages_of(state, Box::new(journal))
+    }
+
+    fn pages_of(mut state: State, journal: Box<dyn Journal<Record>>) -> NamenodePages {
         state.format(1_000_000, "CID-1".to_owned(), "BP-1".to_owned());
         state.begin_term(1_000_000, 0);
         let mut random = fastrand::Rng::with_seed(7);
@@ -166,8 +179,40 @@ mod tests {
             state.call(&mut context, "mkdirs", request.encode_to_vec().into()).unwrap();
         }
         let memory = Memory::new(1 << 30).unwrap();
-        let decisions = Decisions::new(state, random, Box::new(journal), memory);
-        NamenodePages::new(Arc::new(Service::new(decisions, Clock::start(), Groups::default())), "nn:8020".to_owned())
+        let decisions = Decisions::new(state, random, journal, memory);
+        NamenodePages::new(
+            Arc::new(Service::new(decisions, Clock::start(), Groups::default())),
+            "nn:8020".to_owned(),
+        )
+    }
+
+    /// A journal whose disk is full.
+    struct FullDisk;
+
+    impl Journal<Record> for FullDisk {
+        fn append(&mut self, _: &[Record], _: Promise) -> Kept {
+            Box::pin(async { Err(Error::new(Kind::ResourceExhausted, "no space left on device")) })
+        }
+
+        fn wants_snapshot(&self) -> bool {
+            false
+        }
+
+        fn begin_snapshot(&mut self) -> Snapshot<Record> {
+            Snapshot::new(|_| ())
+        }
+
+        fn fault(&self) -> Option<String> {
+            Some("no space left on device".to_owned())
+        }
+
+        fn failed_snapshots(&self) -> u64 {
+            1
+        }
+
+        fn ended(&self) -> Pin<Box<dyn Future<Output = Error> + Send>> {
+            Box::pin(std::future::pending())
+        }
     }
 
     fn text(response: Option<Response>) -> (u16, &'static str, String) {
@@ -198,6 +243,15 @@ mod tests {
             assert_eq!(pages.page(path, ""), None, "{path} is for programs, whoever asks");
         }
         assert_eq!(text(pages.get("/console.css", "")).1, "text/css; charset=utf-8");
+    }
+
+    #[tokio::test]
+    async fn health_is_bad_while_no_change_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(text(pages(dir.path()).get("/healthz", "")).0, 200);
+        let rules = Rules { superuser: "root".to_owned(), ..Rules::default() };
+        let (status, _, why) = text(pages_of(State::new(rules), Box::new(FullDisk)).get("/healthz", ""));
+        assert_eq!((status, why.as_str()), (503, "changes are not kept: no space left on device\n"));
     }
 
     #[tokio::test]

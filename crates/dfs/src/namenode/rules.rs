@@ -17,6 +17,8 @@ pub struct Rules {
     pub repair_after_ms: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
     pub safe_mode_extension_ms: u64,
+    /// DataNodes that have to be there before safe mode ends (`dfs.namenode.safemode.min.datanodes`).
+    pub safe_mode_datanodes_min: usize,
 }
 
 impl Default for Rules {
@@ -30,6 +32,7 @@ impl Default for Rules {
             silent_ms_max: 3_000,
             repair_after_ms: 10_000,
             safe_mode_extension_ms: 30_000,
+            safe_mode_datanodes_min: 0,
         }
     }
 }

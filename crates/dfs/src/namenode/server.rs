@@ -1,11 +1,11 @@
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::info;
+use tracing::{info, warn};
 use yeoul_journal::{FileJournal, FileJournalOptions, Journal};
 use yeoul_net::supervise::Supervisor;
 use yeoul_net::{Listener, Serving, serve_connections};
@@ -37,10 +37,10 @@ pub struct Handle {
 }
 
 impl Server {
-    /// Starts a NameNode: it takes its state from its directory, or begins a new cluster in an empty one.
+    /// Starts a NameNode: it takes its state from its directory, or begins a new cluster in an empty one unless that is refused.
     ///
     /// # Errors
-    /// The port is taken, or the directory cannot be used.
+    /// The port is taken, or the directory cannot be used or has no file system.
     pub async fn start(options: Options) -> Result<Handle> {
         let memory = Memory::new(options.memory_bytes)?;
         let mut handle = Self::start_in(options, memory.clone()).await?;
@@ -58,6 +58,7 @@ impl Server {
             host,
             port,
             dir,
+            must_exist,
             http_port,
             http_host,
             http_names: mut names,
@@ -73,11 +74,15 @@ impl Server {
                 .with_hint("name another port with --port, or 0 for a free one")
                 .with_source(error)
         })?;
-        let reading = tokio::task::spawn_blocking(move || read(dir, rules));
+        let folder = dir.clone();
+        let reading = tokio::task::spawn_blocking(move || read(folder, rules));
         let (journal, state) =
             reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let (ended, random) = (journal.ended(), fastrand::Rng::new());
         let mut decisions = Decisions::new(state, random, Box::new(journal), memory.clone());
+        if decisions.state.is_blank() && must_exist {
+            return Err(without_file_system(&dir));
+        }
         begin(&mut decisions, &host, &clock).await?;
         let pool = decisions.state.pool().to_owned();
         let groups = Groups::default();
@@ -134,6 +139,13 @@ fn read(dir: PathBuf, rules: Rules) -> Result<(FileJournal<Record>, State)> {
     Ok((journal, state))
 }
 
+fn without_file_system(dir: &Path) -> Error {
+    let message = format!("there is no file system in '{}'", dir.display());
+    Error::new(Kind::NotFound, message).with_hint(
+        "look whether this is the directory and its disk is mounted; a new file system begins without --existing",
+    )
+}
+
 /// Begins a new cluster, if there is none, and leads it.
 async fn begin(decisions: &mut Decisions, host: &str, clock: &Clock) -> Result<()> {
     let now = clock.now();
@@ -142,6 +154,7 @@ async fn begin(decisions: &mut Decisions, host: &str, clock: &Clock) -> Result<(
         // As HDFS names them.
         let cluster = format!("CID-{:016x}{:016x}", random.u64(..), random.u64(..));
         let pool = format!("BP-{}-{host}-{}", random.u32(..), now.wall_ms);
+        warn!(pool, "the directory has no file system: a new one begins");
         state.format(now.wall_ms, cluster, pool);
     }
     state.begin_term(now.wall_ms, now.steady_ms);

@@ -1,23 +1,30 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use bytes::Bytes;
 use prost::Message;
-use tracing::{error, info};
+use tracing::{debug, info, warn};
 use yeoul_journal::{Journal, Kept, Promise};
 use yeoul_net::supervise::{DecisionLock, must_not_panic};
 
-use super::Context;
 use super::clock::Clock;
 use super::namespace::User;
+use super::refused::RefusedDatanodes;
 use super::state::{Kind, State, kind_of};
+use super::{Context, Now};
 use crate::memory::{Memory, TableCharge};
 use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
+use crate::wire::proto::cluster::RegisterRequest;
 use crate::wire::proto::journal::Record;
 use crate::wire::proto::namenode::{GroupsResponse, UserRequest};
 use crate::wire::{Refusal, protocol};
 
 /// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
 const GROWTH_BYTES: u64 = 64 << 10;
+
+/// How long after a block was refused for lack of DataNodes it is tried again.
+const DATANODES_TRIED_AGAIN: Duration = Duration::from_millis(250);
 
 /// What one lock is around: the state, the chance that its decisions take, and the journal, which has the order of the
 /// decisions.
@@ -61,9 +68,11 @@ impl Decisions {
 }
 
 /// The calls of clients and DataNodes: each is decided under the lock, and answered once the journal has what it changed.
+#[derive(Clone)]
 pub struct Service {
     decisions: Arc<DecisionLock<Decisions>>,
     clock: Clock,
+    refused: Arc<Mutex<RefusedDatanodes>>,
     groups: Groups,
 }
 
@@ -71,7 +80,12 @@ impl Service {
     /// A service of this state.
     pub fn new(decisions: Decisions, clock: Clock, groups: Groups) -> Self {
         let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
-        Self { decisions, clock, groups }
+        Self { decisions, clock, refused: Arc::default(), groups }
+    }
+
+    /// What is wrong with the journal, if changes are not kept at the moment.
+    pub fn fault(&self) -> Option<String> {
+        self.decisions.lock().journal.fault()
     }
 
     /// Answers for the groups of a user (`hdfs groups`).
@@ -101,6 +115,68 @@ impl Service {
         user.check_superuser("refreshUserToGroupsMappings")?;
         self.groups.forget_all();
         Ok(Vec::new())
+    }
+
+    /// DataNodes that ask to be registered and are refused.
+    pub fn refused_datanodes(&self) -> usize {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.count(self.clock.now().steady_ms)
+    }
+
+    /// Notes how the registration of a DataNode went, and logs a refusal once for each reason: it asks again each second.
+    fn note_registration(&self, ip: &str, argument: Bytes, refusal: Option<&Refusal>) {
+        let uuid = RegisterRequest::decode(argument).map(|request| request.uuid).unwrap_or_default();
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refusal {
+            None => refused.admit(&uuid),
+            Some(Refusal { message, .. }) => {
+                if refused.refuse(&uuid, message, self.clock.now().steady_ms) {
+                    warn!(from = ip, datanode = uuid, why = message, "a DataNode is refused");
+                }
+            }
+        }
+    }
+
+    /// Registers a DataNode.
+    fn register(&self, call: Incoming) -> Answer {
+        let (ip, argument) = (Arc::clone(&call.ip), call.argument.clone());
+        let answer = self.decide(call, true);
+        let refusal = match &answer {
+            Answer::Now(Err(refusal)) => Some(refusal),
+            Answer::Now(Ok(_)) | Answer::Later(_) => None,
+        };
+        self.note_registration(&ip, argument, refusal);
+        answer
+    }
+
+    /// Adds a block to a file, if there is a DataNode for it or may be one soon.
+    fn add_block(&self, call: Incoming) -> Answer {
+        match self.decide(call.clone(), false) {
+            Answer::Now(outcome) if self.is_to_wait(&outcome) => {
+                Answer::Later(Box::pin(self.clone().add_block_later(call)))
+            }
+            answer => answer,
+        }
+    }
+
+    /// Adds a block once a DataNode is there, for as long as one may be on its way to a NameNode that has just started.
+    async fn add_block_later(self, call: Incoming) -> Outcome {
+        loop {
+            tokio::time::sleep(DATANODES_TRIED_AGAIN).await;
+            let outcome = match self.decide(call.clone(), false) {
+                Answer::Now(outcome) => outcome,
+                Answer::Later(outcome) => outcome.await,
+            };
+            if !self.is_to_wait(&outcome) {
+                return outcome;
+            }
+        }
+    }
+
+    /// True for a block that finds no DataNode because the NameNode has only just started.
+    fn is_to_wait(&self, outcome: &Outcome) -> bool {
+        outcome.as_ref().is_err_and(|refusal| refusal.exception == Exception::TooFewDatanodes)
+            && self.decisions.lock().state.awaits_datanodes(self.clock.now().steady_ms)
     }
 
     /// Looks at the clock, and begins an image if the journal has grown enough.
@@ -157,9 +233,9 @@ impl Service {
         look(&self.decisions.lock().state)
     }
 
-    /// Milliseconds since 1970.
-    pub fn wall_ms(&self) -> u64 {
-        self.clock.now().wall_ms
+    /// The time.
+    pub fn now(&self) -> Now {
+        self.clock.now()
     }
 
     fn decide(&self, call: Incoming, is_ours: bool) -> Answer {
@@ -194,7 +270,8 @@ impl Service {
                     outcome
                 }
                 Err(error) => {
-                    error!(%error, "a change could not be kept");
+                    // The journal has logged it, once for all changes.
+                    debug!(%error, "a change could not be kept");
                     Err(Refusal::new(Exception::Io, format!("the change may not have been kept: {error}")))
                 }
             }
@@ -214,7 +291,11 @@ impl Calls for Service {
             Ok(()) => {}
             Err(refusal) => return Answer::Now(Err(refusal)),
         }
-        self.decide(call, is_ours)
+        match call.method.as_str() {
+            "register" if is_ours => self.register(call),
+            "addBlock" if !is_ours => self.add_block(call),
+            _ => self.decide(call, is_ours),
+        }
     }
 }
 

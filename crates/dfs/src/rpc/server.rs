@@ -48,7 +48,7 @@ const FATAL_VERSION: i32 = 14;
 const FATAL_UNAUTHORIZED: i32 = 15;
 
 /// A call as a service gets it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Incoming {
     /// The user that the connection named.
     pub user: Arc<str>,

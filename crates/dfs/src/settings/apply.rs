@@ -172,6 +172,9 @@ fn set_namenode(
             let time = entry()?.time(MILLISECOND)?;
             rules.safe_mode_extension_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         }
+        "dfs.namenode.safemode.min.datanodes" => {
+            rules.safe_mode_datanodes_min = entry()?.read("a number", |text| text.parse().ok())?;
+        }
         other => address.set(other, entry)?,
     }
     Ok(())

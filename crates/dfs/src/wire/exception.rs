@@ -24,6 +24,8 @@ pub enum Exception {
     ReplicaNotFound,
     Retriable,
     SafeMode,
+    /// An `IOException` for the client; the server may try again before it answers.
+    TooFewDatanodes,
     UnsupportedOperation,
     VersionMismatch,
 }
@@ -38,7 +40,7 @@ impl Exception {
             Self::FileAlreadyExists => "org.apache.hadoop.fs.FileAlreadyExistsException",
             Self::FileNotFound => "java.io.FileNotFoundException",
             Self::HadoopIllegalArgument => "org.apache.hadoop.HadoopIllegalArgumentException",
-            Self::Io => "java.io.IOException",
+            Self::Io | Self::TooFewDatanodes => "java.io.IOException",
             Self::InvalidPath => "org.apache.hadoop.fs.InvalidPathException",
             Self::LeaseExpired => "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException",
             Self::NoEcPolicySet => "org.apache.hadoop.hdfs.protocol.NoECPolicySetException",

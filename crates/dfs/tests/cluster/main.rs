@@ -5,6 +5,7 @@
 
 mod checksums;
 mod memory;
+mod starting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -134,12 +135,12 @@ fn connect_data(located: &LocatedBlock, at: usize) -> TcpStream {
 
 /// Begins a pipeline through all nodes of a block.
 fn begin_write(located: &LocatedBlock) -> TcpStream {
-    let mut stream = connect_data(located, 0);
     begin_write_with(located, Chunking::default())
 }
 
 /// The same with checksums of another kind.
 fn begin_write_with(located: &LocatedBlock, chunking: Chunking) -> TcpStream {
+    let mut stream = connect_data(located, 0);
     let request = WriteBlock {
         header: header(&located.block),
         targets: located.locations[1..].to_vec(),
@@ -158,11 +159,11 @@ fn begin_write_with(located: &LocatedBlock, chunking: Chunking) -> TcpStream {
 }
 
 fn packet(header: Header, data: &[u8]) -> Vec<u8> {
-    let (mut checksums, mut bytes) = (Vec::new(), BytesMut::new());
     packet_with(header, data, Chunking::default())
 }
 
 fn packet_with(header: Header, data: &[u8], chunking: Chunking) -> Vec<u8> {
+    let (mut checksums, mut bytes) = (Vec::new(), BytesMut::new());
     chunking.compute(data, &mut checksums);
     header.encode(checksums.len(), &mut bytes);
     [&bytes[..], &checksums, data].concat()
@@ -245,6 +246,14 @@ fn read_from(
     delimited::put(&ClientReadStatus { status: 6 }, &mut status);
     stream.write_all(&status).unwrap();
     Ok(read)
+}
+
+fn metrics_of(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics/prometheus HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 async fn blocks_of(client: &mut Client, path: &str) -> Vec<LocatedBlock> {
@@ -532,9 +541,19 @@ async fn a_directory_serves_one_process_and_one_cluster() {
 
     // Another NameNode's cluster, and the same DataNode: it is not taken, and keeps what it has.
     std::fs::remove_dir_all(dir.path().join("namenode")).unwrap();
-    let cluster = start(dir.path(), 1).await;
+    let mut options = Options::new(1, dir.path());
+    (options.namenode.port, options.namenode.http_port) = (0, Some(0));
+    let cluster = Cluster::start(options).await.unwrap();
     let mut client = connect(cluster.address()).await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let metrics = cluster.http_address().unwrap();
+    let was_refused = move || metrics_of(metrics).contains("fs_namesystem_refused_data_nodes 1");
+    for _ in 0..600 {
+        if tokio::task::spawn_blocking(was_refused).await.unwrap() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(tokio::task::spawn_blocking(was_refused).await.unwrap(), "the DataNode did not come");
     let all = calls::DatanodeReportRequest { kind: 1 };
     let report: calls::DatanodeReportResponse = client.call("getDatanodeReport", &all).await.unwrap();
     assert_eq!(report.datanodes, []);

@@ -29,6 +29,10 @@ pub struct NamenodeArgs {
     #[arg(long, value_name = "DIR", env = "YEOUL_DFS_NAMENODE_DIR")]
     dir: Option<PathBuf>,
 
+    /// Refuse a directory without a file system, rather than begin a new one there: for a disk that may not be mounted
+    #[arg(long)]
+    existing: bool,
+
     /// The address to listen on: 0.0.0.0 for every one of this machine [default: 127.0.0.1]
     #[arg(long, value_name = "HOST", env = "YEOUL_DFS_HOST")]
     host: Option<String>,
@@ -182,7 +186,7 @@ fn needs(what: &str, hint: &str) -> Error {
 
 /// The options of a NameNode from Hadoop's settings and flags.
 fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options> {
-    let NamenodeArgs { dir, host, port, http_port, http_host, http_names, memory, files } = args;
+    let NamenodeArgs { dir, existing, host, port, http_port, http_host, http_names, memory, files } = args;
     let mut options = namenode::Options::new(PathBuf::new());
     options.http_port = Some(NAMENODE_HTTP_PORT);
     conf.apply(|entries, surroundings| apply::to_namenode(entries, surroundings, &mut options))?;
@@ -193,6 +197,7 @@ fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options
             "give one with --dir, or dfs.namenode.name.dir in --conf",
         ));
     }
+    options.must_exist = existing;
     options.host = host.unwrap_or(options.host);
     options.port = port.unwrap_or(options.port);
     options.http_port = http_port.or(options.http_port);

@@ -259,11 +259,7 @@ impl World {
                     (Exception::SafeMode, _) => self.tally.safe_mode_refusals += 1,
                     (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
                     // No node is left: it tries all of them again.
-                    (Exception::Io, Work::Adding { excluded, .. })
-                        if refusal.message.contains("could only be written to") =>
-                    {
-                        excluded.clear();
-                    }
+                    (Exception::TooFewDatanodes, Work::Adding { excluded, .. }) => excluded.clear(),
                     (_, work) => panic!("{work:?} is refused: {refusal}"),
                 }
                 return;

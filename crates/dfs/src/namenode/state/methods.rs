@@ -237,7 +237,7 @@ impl State {
             return Ok(answer.into());
         }
         if matches!(kind, Kind::Write | Kind::Once) && self.safe_mode.is_on() {
-            return Err(self.safe_mode_refusal(&what_is_refused(method, argument)));
+            return Err(self.safe_mode_refusal(&what_is_refused(method, argument), context.now.steady_ms));
         }
         if !self.may_grow && GROWING.contains(&method) {
             // As HDFS says it of too many objects (`dfs.namenode.max.objects`).

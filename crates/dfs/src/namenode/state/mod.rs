@@ -36,7 +36,7 @@ use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
 use super::repair::{Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
-use super::safe_mode::SafeMode;
+use super::safe_mode::{SafeMode, Seen};
 use crate::ids::{BlockId, DatanodeHandle};
 use crate::policy::PolicyId;
 use crate::wire::Refusal;
@@ -44,6 +44,9 @@ use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
 use crate::wire::proto::journal::{Caller, Record};
 
+/// Milliseconds after its start for which a NameNode waits for DataNodes before it refuses a block for lack of them: they try to
+/// reach it each second.
+const DATANODES_AWAITED_MS: u64 = 10_000;
 /// Bytes of an inode: its row, its name, its place in its directory.
 const INODE_BYTES: u64 = 160;
 /// Bytes of a block without its replicas.
@@ -119,6 +122,8 @@ pub struct State {
     term: u64,
     /// Records that have been made or replayed; the number of the last one.
     sequence: u64,
+    /// When this NameNode began to lead.
+    began_ms: u64,
     /// Number of the last record that is on disk.
     synced: u64,
     /// A DataNode has named a replica in safe mode that no file needs: all are to report again when it ends.
@@ -132,7 +137,7 @@ pub struct State {
 impl State {
     /// A state before its first record.
     pub fn new(rules: Rules) -> Self {
-        let safe_mode = SafeMode::at_start(rules.safe_mode_extension_ms);
+        let safe_mode = SafeMode::at_start(rules.safe_mode_extension_ms, rules.safe_mode_datanodes_min);
         Self {
             tree: Tree::new(&rules.superuser, &rules.supergroup, Mode::new(0o755), 0),
             rules,
@@ -151,6 +156,7 @@ impl State {
             pool: String::new(),
             term: 0,
             sequence: 0,
+            began_ms: 0,
             synced: 0,
             has_passed_over: false,
             may_grow: true,
@@ -195,8 +201,17 @@ impl State {
     pub fn begin_term(&mut self, wall_ms: u64, steady_ms: u64) {
         let term = self.term + 1;
         self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
+        self.began_ms = steady_ms;
         self.leases.renew_all(steady_ms);
         self.look_at_safe_mode(steady_ms);
+    }
+
+    /// Takes a term above one that a DataNode has obeyed: this state comes from an older copy of its directory, and its orders
+    /// would count for nothing.
+    fn rise_above(&mut self, wall_ms: u64, seen: u64) {
+        if let Some(term) = seen.checked_add(1).filter(|_| seen > self.term) {
+            self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
+        }
     }
 
     /// True for a user who may do everything: the one whose process this is, and the members of the supergroup.
@@ -206,19 +221,11 @@ impl State {
 
     /// The block pool, which clients repeat to DataNodes.
     pub fn pool(&self) -> &str {
-    /// Takes a term above one that a DataNode has obeyed: this state comes from an older copy of its directory, and its orders
-    /// would count for nothing.
-    fn rise_above(&mut self, wall_ms: u64, seen: u64) {
-        if let Some(term) = seen.checked_add(1).filter(|_| seen > self.term) {
-            self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
-        }
-    }
-
         &self.pool
     }
 
     /// What is being mended, and what is known of the blocks.
-    pub fn upkeep(&self) -> Upkeep {
+    pub fn upkeep(&self, steady_ms: u64) -> Upkeep {
         let orders = self.orders.iter().take(REPAIRS_SHOWN_MAX);
         let address = |node: DatanodeHandle| {
             let node = self.datanodes.node(node);
@@ -239,10 +246,7 @@ impl State {
             waiting: self.queue.count(),
             under_way: self.orders.count(),
             repairs: repairs.collect(),
-            safe_mode: self
-                .safe_mode
-                .is_on()
-                .then(|| self.safe_mode.why(self.blocks.committed(), self.blocks.stored())),
+            safe_mode: self.safe_mode.is_on().then(|| self.safe_mode.why(self.seen(steady_ms))),
         }
     }
 
@@ -270,8 +274,26 @@ impl State {
         self.look_after_blocks(steady_ms, random);
     }
 
+    /// What safe mode looks at. DataNodes are counted only if a number of them is wanted: each report asks.
+    fn seen(&self, steady_ms: u64) -> Seen {
+        let (committed, stored) = (self.blocks.committed(), self.blocks.stored());
+        let is_live =
+            |node: DatanodeHandle| self.datanodes.is_live(node, steady_ms, self.rules.silent_ms_max);
+        let is_wanted = self.rules.safe_mode_datanodes_min > 0;
+        let live = self.datanodes.iter().filter(|node| is_wanted && is_live(node.handle));
+        Seen { committed, stored, datanodes: live.count() }
+    }
+
+    /// True while DataNodes may still be on their way to a NameNode that has just started, so that a block that finds none waits.
+    pub fn awaits_datanodes(&self, steady_ms: u64) -> bool {
+        steady_ms.saturating_sub(self.began_ms) < DATANODES_AWAITED_MS
+    }
+
     fn look_at_safe_mode(&mut self, steady_ms: u64) {
-        self.safe_mode.look(steady_ms, self.blocks.committed(), self.blocks.stored());
+        if self.safe_mode.awaits_reports() {
+            let seen = self.seen(steady_ms);
+            self.safe_mode.look(steady_ms, seen);
+        }
         if !self.safe_mode.is_on() && std::mem::take(&mut self.has_passed_over) {
             self.datanodes.ask_all_to_report();
         }
@@ -338,8 +360,8 @@ impl State {
         self.datanodes.is_live(node, context.now.steady_ms, self.rules.silent_ms_max)
     }
 
-    fn safe_mode_refusal(&self, what: &str) -> Refusal {
-        let why = self.safe_mode.why(self.blocks.committed(), self.blocks.stored());
+    fn safe_mode_refusal(&self, what: &str, steady_ms: u64) -> Refusal {
+        let why = self.safe_mode.why(self.seen(steady_ms));
         Refusal::new(Exception::SafeMode, format!("Cannot {what}. Name node is in safe mode. {why}"))
     }
 }

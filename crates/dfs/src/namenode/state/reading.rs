@@ -90,7 +90,8 @@ impl State {
         let located = self.located_blocks(inode, request.offset, request.length, context);
         if self.safe_mode.is_startup() && located.blocks.iter().any(|block| block.locations.is_empty()) {
             // The client would report a missing block, and it only has not been reported yet.
-            return Err(self.safe_mode_refusal(&format!("read: Zero blocklocations for {}", request.src)));
+            let what = format!("read: Zero blocklocations for {}", request.src);
+            return Err(self.safe_mode_refusal(&what, context.now.steady_ms));
         }
         let accessed_ms = context.now.wall_ms;
         let is_due = accessed_ms > inode.accessed_ms.saturating_add(ACCESS_TIME_PRECISION_MS);
@@ -124,7 +125,6 @@ impl State {
         Ok(ServerDefaultsResponse { defaults })
     }
 
-    pub(super) fn content_summary(
     /// What a directory holds, for `hdfs dfs -count -u`: nothing here has a quota.
     pub(super) fn quota_usage(
         &mut self,
@@ -168,6 +168,7 @@ impl State {
         Ok(Empty {})
     }
 
+    pub(super) fn content_summary(
         &mut self,
         context: &mut Context<'_>,
         request: &PathRequest,

@@ -135,7 +135,7 @@ impl State {
                 request.src,
                 excluded.len()
             );
-            return Err(Refusal::new(Exception::Io, message));
+            return Err(Refusal::new(Exception::TooFewDatanodes, message));
         }
         Ok(targets)
     }

@@ -130,7 +130,7 @@ fn with_seven_nodes_two_units_share_one_and_with_five_none_is_written() {
     let mut fixture = Fixture::new(5);
     let file: calls::FileInfoResponse = fixture.call("create", &coded("/f", RS_6_3)).unwrap();
     let refused = fixture.refused("addBlock", &add_block("/f", file.status.unwrap().id.unwrap(), None));
-    assert_eq!(refused.0, Exception::Io);
+    assert_eq!((refused.0, refused.0.class_name()), (Exception::TooFewDatanodes, "java.io.IOException"));
     assert!(refused.1.contains("could only be written to 5 of the 6 required nodes for RS-6-3-1024k"));
 }
 

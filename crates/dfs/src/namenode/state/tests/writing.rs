@@ -120,10 +120,10 @@ fn without_nodes_or_room_a_block_is_refused() {
     };
     let excluded = calls::AddBlockRequest { excluded: vec![info], ..add_block("/f", file, None) };
     let (exception, message) = fixture.refused("addBlock", &excluded);
-    assert_eq!(exception, Exception::Io);
+    assert_eq!(exception, Exception::TooFewDatanodes);
     assert!(message.contains("could only be written to 0 of the 1 minReplication nodes"), "{message}");
     let large = calls::CreateRequest { block_size: 91 * MIB, ..create("/large", 1) };
     let answer: calls::FileInfoResponse = fixture.call("create", &large).unwrap();
     let large = add_block("/large", answer.status.unwrap().id.unwrap(), None);
-    assert_eq!(fixture.refused("addBlock", &large).0, Exception::Io);
+    assert_eq!(fixture.refused("addBlock", &large).0, Exception::TooFewDatanodes);
 }

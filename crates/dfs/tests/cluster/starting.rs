@@ -1,0 +1,77 @@
+//! What a NameNode does before its DataNodes are there, and with a directory that has no file system.
+
+use yeoul_dfs::{datanode, namenode};
+
+use super::*;
+
+fn namenode_options(dir: &Path) -> namenode::Options {
+    namenode::Options { port: 0, ..namenode::Options::new(dir.join("namenode")) }
+}
+
+async fn start_datanode(dir: &Path, number: usize, namenode: SocketAddr) -> datanode::Handle {
+    let options = datanode::Options {
+        host: Some("127.0.0.1".to_owned()),
+        port: 0,
+        ipc_port: 0,
+        ..datanode::Options::new(namenode.to_string(), vec![dir.join(format!("datanode-{number}"))])
+    };
+    datanode::Server::start(options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_block_waits_for_a_datanode() {
+    let dir = tempfile::tempdir().unwrap();
+    let namenode = namenode::Server::start(namenode_options(dir.path())).await.unwrap();
+    as_root(namenode.address()).await;
+    let mut client = connect(namenode.address()).await;
+    let file = create(&mut client, "/early").await;
+    let adding = tokio::spawn(async move { add_block(&mut client, "/early", file, None).await });
+    // Other calls go on meanwhile, and this one proves that no DataNode is there.
+    let mut other = connect(namenode.address()).await;
+    wait_for_nodes(&mut other, 0).await;
+    let datanode = start_datanode(dir.path(), 0, namenode.address()).await;
+    let located = adding.await.unwrap();
+    assert_eq!(located.locations.len(), 1);
+    datanode.stop().await;
+    namenode.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn safe_mode_waits_for_as_many_datanodes_as_are_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = namenode_options(dir.path());
+    options.rules.safe_mode_datanodes_min = 2;
+    let namenode = namenode::Server::start(options).await.unwrap();
+    let mut client = connect(namenode.address()).await;
+    let first = start_datanode(dir.path(), 0, namenode.address()).await;
+    wait_for_nodes(&mut client, 1).await;
+    let make = calls::MkdirsRequest {
+        src: "/d".to_owned(),
+        masked: Permission { mode: 0o755 },
+        create_parent: true,
+        unmasked: None,
+    };
+    let refused = client.call::<calls::BoolResponse>("mkdirs", &make).await.unwrap_err();
+    let CallError::Refused { message, .. } = refused else { panic!("{refused}") };
+    let expected = "Cannot create directory /d. Name node is in safe mode. 1 of the 2 DataNodes";
+    assert!(message.contains(expected), "{message}");
+    let second = start_datanode(dir.path(), 1, namenode.address()).await;
+    wait_for_nodes(&mut client, 2).await;
+    as_root(namenode.address()).await;
+    let _: calls::BoolResponse = client.call("mkdirs", &make).await.unwrap();
+    first.stop().await;
+    second.stop().await;
+    namenode.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_must_have_a_file_system_is_refused_without_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let existing = || namenode::Options { must_exist: true, ..namenode_options(dir.path()) };
+    for _ in 0..2 {
+        let Err(error) = namenode::Server::start(existing()).await else { panic!("it starts") };
+        assert!(error.to_string().contains("there is no file system in"), "{error}");
+    }
+    namenode::Server::start(namenode_options(dir.path())).await.unwrap().stop().await;
+    namenode::Server::start(existing()).await.unwrap().stop().await;
+}
