@@ -1,8 +1,8 @@
 use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
 
-use super::places::{GoodPlace, Places, Unsettled};
+use super::places::{GoodPlace, Places, Target, Unsettled};
 use super::{Lack, Replica, ReplicaState};
-use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
+use crate::ids::{BlockId, GenerationStamp, InodeId};
 use crate::namenode::table::Row;
 use crate::policy::{Policy, PolicyId};
 
@@ -142,8 +142,8 @@ impl Block {
         self.replicas().filter(move |replica| is_settled || self.fit(replica) == Fit::Good)
     }
 
-    /// The storages that were chosen for the writer, of a group one for each unit.
-    pub fn targets(&self) -> &[StorageHandle] {
+    /// Where the writer writes to: of a group one place for each unit that it has not lost.
+    pub fn targets(&self) -> &[Target] {
         self.places.unsettled().map_or(&[], |unsettled| &unsettled.targets)
     }
 
@@ -203,7 +203,7 @@ impl Row for Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BlockIndex, DatanodeHandle};
+    use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
 
     #[test]
     fn a_replica_is_good_with_the_stamp_the_length_and_the_end_that_were_committed() {
@@ -313,9 +313,10 @@ mod tests {
                 block.settle();
                 assert!(block.places.unsettled().is_some() && block.replicas().eq(replicas));
             }
-            block.unsettled().targets = vec![StorageHandle(7)];
+            let target = Target { index: BlockIndex(0), storage: StorageHandle(7) };
+            block.unsettled().targets = vec![target];
             block.settle();
-            assert_eq!(block.targets(), [StorageHandle(7)]);
+            assert_eq!(block.targets(), [target]);
         }
     }
 }

@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use roaring::RoaringTreemap;
 
-use super::{Block, Fit, Lack, LacksByForm, Replica};
+use super::{Block, Fit, Lack, LacksByForm, Replica, Target};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 use crate::namenode::table::Table;
 
@@ -67,6 +67,11 @@ impl BlockTable {
         self.next = self.next.max(next);
         self.next_group = self.next_group.max(next_group);
         self.last_stamp = self.last_stamp.max(last_stamp);
+    }
+
+    /// Never gives out again this stamp, or one before it.
+    pub fn reserve_stamp(&mut self, stamp: GenerationStamp) {
+        self.last_stamp = self.last_stamp.max(stamp);
     }
 
     /// How many blocks there are.
@@ -162,13 +167,22 @@ impl BlockTable {
         });
     }
 
+    /// Gives a block that is being written the stamp of another pipeline, and makes its first bytes visible.
+    pub fn restamp(&mut self, id: BlockId, stamp: GenerationStamp, length: u64) {
+        self.reserve_stamp(stamp);
+        self.change(id, |block| {
+            assert!(!block.is_committed && block.stamp < stamp, "stamps grow while a block is written");
+            (block.stamp, block.length) = (stamp, length);
+        });
+    }
+
     /// Makes the first bytes of a block that is being written visible.
     pub fn set_length(&mut self, id: BlockId, length: u64) {
         self.change(id, |block| block.length = length);
     }
 
     /// Notes where a writer was sent to.
-    pub fn set_targets(&mut self, id: BlockId, targets: Vec<StorageHandle>) {
+    pub fn set_targets(&mut self, id: BlockId, targets: Vec<Target>) {
         self.change(id, |block| block.unsettled().targets = targets);
     }
 

@@ -13,5 +13,5 @@ mod replica;
 pub use block::{Block, Fit};
 pub use block_table::{BlockTable, Reported};
 pub use lack::{Lack, LackCounts, LacksByForm};
-pub use places::Unsettled;
+pub use places::{Target, Unsettled};
 pub use replica::{Replica, ReplicaState};

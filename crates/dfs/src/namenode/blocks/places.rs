@@ -28,8 +28,17 @@ pub(super) enum Places {
 pub struct Unsettled {
     /// Replicas, as reported.
     pub replicas: Vec<Replica>,
-    /// The storages that were chosen for the writer, of a group one for each unit.
-    pub targets: Vec<StorageHandle>,
+    /// Where the writer writes to: of a group one place for each unit that it has not lost.
+    pub targets: Vec<Target>,
+}
+
+/// A place that a writer writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The unit; 0 for a replica.
+    pub index: BlockIndex,
+    /// The storage.
+    pub storage: StorageHandle,
 }
 
 /// The place of a good replica: two bytes of the storage's handle, two with its other twelve bits above the four of the index,

@@ -39,14 +39,56 @@ pub struct Client {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     Idle,
-    Creating { name: String },
-    Adding { name: String, file: u64, blocks: Vec<ExtendedBlock>, excluded: Vec<usize> },
-    Abandoning { name: String, file: u64, blocks: Vec<ExtendedBlock>, excluded: Vec<usize> },
-    Completing { name: String, file: u64, blocks: Vec<ExtendedBlock> },
-    Renaming { from: String, to: String },
-    Replacing { from: String, to: String },
-    Deleting { name: String },
+    Creating {
+        name: String,
+    },
+    Adding {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+        excluded: Vec<usize>,
+    },
+    Abandoning {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+        excluded: Vec<usize>,
+    },
+    /// A node of its pipeline has failed, and it goes on with those that are left: it asks for a stamp.
+    Stamping {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+        left: Vec<Place>,
+    },
+    /// It says where it goes on, with the stamp that the last block gets by that.
+    Updating {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+        left: Vec<Place>,
+        stamp: u64,
+    },
+    Completing {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+    },
+    Renaming {
+        from: String,
+        to: String,
+    },
+    Replacing {
+        from: String,
+        to: String,
+    },
+    Deleting {
+        name: String,
+    },
 }
+
+/// A unit of a block, 0 for a replica, and the node that it is written to.
+pub type Place = (u8, usize);
 
 /// A call as it is sent, and sent again.
 #[derive(Clone, Debug)]
@@ -143,6 +185,16 @@ impl Client {
                 };
                 ("abandonBlock", request.encode_to_vec())
             }
+            Work::Stamping { blocks, .. } => {
+                let block = blocks.last().expect("it writes one").clone();
+                ("updateBlockForPipeline", calls::UpdateBlockRequest { block, client_name }.encode_to_vec())
+            }
+            Work::Updating { blocks, left, stamp, .. } => {
+                let old = blocks.last().expect("it writes one").clone();
+                let new = ExtendedBlock { stamp: *stamp, ..old.clone() };
+                let request = update_pipeline(client_name, old, new, left);
+                ("updatePipeline", request.encode_to_vec())
+            }
             Work::Completing { name, file, blocks } => {
                 let request = calls::CompleteRequest {
                     src: self.path(name),
@@ -174,7 +226,9 @@ impl Client {
     pub fn needed(&self) -> impl Iterator<Item = (i64, u64)> {
         let open = match &self.work {
             Work::Adding { blocks, .. } | Work::Completing { blocks, .. } => blocks.as_slice(),
-            Work::Abandoning { blocks, .. } => &blocks[..blocks.len() - 1],
+            Work::Abandoning { blocks, .. }
+            | Work::Stamping { blocks, .. }
+            | Work::Updating { blocks, .. } => &blocks[..blocks.len() - 1],
             _ => &[],
         };
         // What is being replaced or deleted may go as soon as the call has been carried out.
@@ -209,6 +263,15 @@ impl Client {
                 blocks.pop();
                 self.work = Work::Adding { name, file, blocks, excluded };
             }
+            Work::Stamping { name, file, blocks, left } => {
+                let given = calls::UpdateBlockResponse::decode(result).expect("it is one").block.block;
+                self.work = Work::Updating { name, file, blocks, left, stamp: given.stamp };
+            }
+            Work::Updating { name, file, mut blocks, left, stamp } => {
+                let old = blocks.pop().expect("it writes one");
+                self.work = Work::Adding { name, file, blocks, excluded: Vec::new() };
+                return Some(located(ExtendedBlock { stamp, ..old }, &left));
+            }
             Work::Completing { name, file, blocks } => {
                 if is_true() {
                     let blocks =
@@ -235,13 +298,21 @@ impl Client {
         None
     }
 
-    /// Goes on after it has written a block to all of its nodes, or found one of them gone.
-    pub fn wrote(&mut self, block: ExtendedBlock, broken: Option<usize>, random: &mut fastrand::Rng) {
+    /// Goes on after it has written a block to all of its nodes, or found one of them gone: with those that are `left`, if it can, or
+    /// with another block.
+    pub fn wrote(
+        &mut self,
+        block: ExtendedBlock,
+        broken: Option<usize>,
+        left: Vec<Place>,
+        random: &mut fastrand::Rng,
+    ) {
         let Work::Adding { name, file, mut blocks, mut excluded } = self.work.clone() else {
             unreachable!("it was adding a block")
         };
         blocks.push(block);
         self.work = match broken {
+            Some(_) if !left.is_empty() && random.bool() => Work::Stamping { name, file, blocks, left },
             Some(node) => {
                 excluded.push(node);
                 Work::Abandoning { name, file, blocks, excluded }
@@ -251,5 +322,43 @@ impl Client {
             }
             None => Work::Completing { name, file, blocks },
         };
+    }
+}
+
+fn update_pipeline(
+    client_name: String,
+    old: ExtendedBlock,
+    new: ExtendedBlock,
+    left: &[Place],
+) -> calls::UpdatePipelineRequest {
+    // Of a group each unit has its place in the request, be it lost or not.
+    let is_striped = old.id.cast_signed() < 0;
+    let units = left.iter().map(|(unit, _)| unit + 1).max().filter(|_| is_striped);
+    let in_unit = |unit: u8| left.iter().find(|(of, _)| *of == unit).map(|(_, node)| *node);
+    let nodes: Vec<Option<usize>> = match units {
+        Some(units) => (0..units).map(in_unit).collect(),
+        None => left.iter().map(|(_, node)| Some(*node)).collect(),
+    };
+    let id = |node: &Option<usize>| DatanodeId {
+        uuid: node.map_or("null".to_owned(), |node| format!("dn-{node}")),
+        ..DatanodeId::default()
+    };
+    let storage = |node: &Option<usize>| node.map_or("null".to_owned(), |node| format!("DS-{node}"));
+    let (ids, storage_ids) = (nodes.iter().map(id).collect(), nodes.iter().map(storage).collect());
+    calls::UpdatePipelineRequest { client_name, old, new, nodes: ids, storage_ids }
+}
+
+/// A block on the nodes with which its writer goes on.
+fn located(block: ExtendedBlock, left: &[Place]) -> LocatedBlock {
+    let info = |(_, node): &Place| DatanodeInfo {
+        id: DatanodeId { uuid: format!("dn-{node}"), ..DatanodeId::default() },
+        ..DatanodeInfo::default()
+    };
+    let is_striped = block.id.cast_signed() < 0;
+    LocatedBlock {
+        block,
+        locations: left.iter().map(info).collect(),
+        indices: is_striped.then(|| left.iter().map(|(unit, _)| *unit).collect()),
+        ..LocatedBlock::default()
     }
 }

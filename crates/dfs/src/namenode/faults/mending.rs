@@ -47,14 +47,22 @@ impl World {
     /// The distinct units of a block that some disk has as they were written.
     fn units_of(&self, group: i64) -> UnitSet {
         let units = geometry(group).map_or(1, |geometry| geometry.schema().units()) as u8;
-        let is_there = |index: &u8| self.nodes.iter().any(|node| node.has_good(group + i64::from(*index)));
+        let is_there =
+            |index: &u8| self.nodes.iter().any(|node| self.has_good(node, group + i64::from(*index)));
         (0..units).filter(is_there).map(UnitIndex).collect()
     }
 
+    /// True if a node has a replica that is what was written, with the stamp of the last pipeline.
+    fn has_good(&self, node: &Node, id: i64) -> bool {
+        self.stamps.get(&BlockId(id).group().0).is_some_and(|stamp| node.has_good(id, *stamp))
+    }
+
     /// A replica has been deleted: what is needed of it is elsewhere.
-    pub fn check_deleted(&mut self, at: usize, (id, was_damaged): (i64, bool)) {
+    pub fn check_deleted(&mut self, at: usize, (id, stamp, was_damaged): (i64, u64, bool)) {
         let Some((group, length)) = self.needed_block(id) else { return };
         self.tally.needless_deleted += 1;
+        // One that missed a pipeline counts for nothing.
+        let was_damaged = was_damaged || self.stamps.get(&group) != Some(&stamp);
         let there = self.units_of(group);
         let has_unit = there.contains(BlockId(id).index().unit());
         let is_enough = there.len() >= needed(group, length);
@@ -78,12 +86,16 @@ impl World {
         let nth = self.random.usize(..self.nodes[at].replicas.len().max(1));
         let Some(id) = self.nodes[at].replicas.keys().copied().nth(nth) else { return };
         let Some((group, length)) = self.needed_block(id) else { return };
-        let copies = self.nodes.iter().filter(|node| node.has_good(id)).count();
+        let copies = self.nodes.iter().filter(|node| self.has_good(node, id)).count();
         let has_more = match geometry(group) {
             Some(_) => copies == 1 && self.units_of(group).len() > needed(group, length),
             None => copies > 2,
         };
-        if self.has_lost_lately(group) || !has_more || !self.nodes[at].is_up || !self.nodes[at].has_good(id) {
+        if self.has_lost_lately(group)
+            || !has_more
+            || !self.nodes[at].is_up
+            || !self.has_good(&self.nodes[at], id)
+        {
             return;
         }
         self.lost_in.insert(group, self.steps);
@@ -107,7 +119,7 @@ impl World {
         let Some((_, repair)) = self.nodes[at].work.pop_first() else { return };
         let can_read = |source: &&Unit| {
             let node = &self.nodes[number(&source.uuid)];
-            node.is_up && node.has_good(repair.id + i64::from(source.index))
+            node.is_up && self.has_good(node, repair.id + i64::from(source.index))
         };
         let sources = repair.sources.iter().filter(can_read).map(|source| UnitIndex(source.index as u8));
         let sources: UnitSet = sources.collect();
@@ -145,7 +157,7 @@ impl World {
         assert!(geometry(group).is_some() || racks.len() == RACKS, "{path}: all of {group} is on one rack");
         for (index, place) in indices.into_iter().zip(places) {
             let ((id, length), node) = (unit(group, length, index), &self.nodes[place]);
-            assert!(node.has_good(id), "{path}: {id} of node {place} is damaged");
+            assert!(node.has_good(id, stamp), "{path}: {id} of node {place} is damaged");
             assert_eq!(node.replicas.get(&id), Some(&(stamp, length)), "{path}: {id}");
         }
         let of_it = |node: &Node| node.replicas.keys().filter(|id| BlockId(**id).group().0 == group).count();

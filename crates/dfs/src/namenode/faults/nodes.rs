@@ -76,6 +76,7 @@ impl Node {
     /// A writer ends a replica here.
     pub fn finish(&mut self, id: i64, stamp: u64, length: u64) {
         self.replicas.insert(id, (stamp, length));
+        self.damaged.remove(&id);
         self.tell(replica(id, (stamp, length)), false);
     }
 
@@ -96,13 +97,13 @@ impl Node {
         self.outbox.push_back(Message::Notices(vec![notice]));
     }
 
-    /// True if it has a replica that is what was written.
-    pub fn has_good(&self, id: i64) -> bool {
-        self.replicas.contains_key(&id) && !self.damaged.contains(&id)
+    /// True if it has a replica of this stamp that is what was written.
+    pub fn has_good(&self, id: i64, stamp: u64) -> bool {
+        self.replicas.get(&id).is_some_and(|kept| kept.0 == stamp) && !self.damaged.contains(&id)
     }
 
-    /// Deletes what it is told to; the blocks that are gone, and whether they were damaged.
-    pub fn delete(&mut self, orders: &[BlockRef]) -> Vec<(i64, bool)> {
+    /// Deletes what it is told to; the blocks that are gone with their stamps, and whether they were damaged.
+    pub fn delete(&mut self, orders: &[BlockRef]) -> Vec<(i64, u64, bool)> {
         let mut gone = Vec::new();
         for order in orders {
             assert_eq!(order.storage, self.storage(), "an order goes to the node that has the storage");
@@ -110,7 +111,7 @@ impl Node {
                 self.replicas.remove(&order.id);
                 let was_damaged = self.damaged.remove(&order.id);
                 self.tell(replica(order.id, kept), true);
-                gone.push((order.id, was_damaged));
+                gone.push((order.id, kept.0, was_damaged));
             }
         }
         gone

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::clients::{BLOCK_MAX, Client, POLICY, UNIT_MAX, Work};
+use super::clients::{BLOCK_MAX, Client, POLICY, Place, UNIT_MAX, Work};
 use super::mending::{geometry, unit};
 use super::nodes::{Message, Node};
 use crate::ids::{BlockId, CallerId};
@@ -41,6 +41,7 @@ pub struct Tally {
     answers_lost: u64,
     answers_repeated: u64,
     pipelines_broken: u64,
+    pipelines_resumed: u64,
     full_nodes: u64,
     deletions: u64,
     files_closed: u64,
@@ -55,7 +56,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 20] {
+    fn each(&mut self) -> [&mut u64; 21] {
         [
             &mut self.namenode_crashes,
             &mut self.records_lost,
@@ -66,6 +67,7 @@ impl Tally {
             &mut self.answers_lost,
             &mut self.answers_repeated,
             &mut self.pipelines_broken,
+            &mut self.pipelines_resumed,
             &mut self.full_nodes,
             &mut self.deletions,
             &mut self.files_closed,
@@ -131,6 +133,8 @@ pub struct World {
     pub(super) steps: u64,
     /// In which step a block last lost a replica.
     pub(super) lost_in: BTreeMap<i64, u64>,
+    /// The stamp of the last pipeline of each block.
+    pub(super) stamps: BTreeMap<i64, u64>,
     pub tally: Tally,
 }
 
@@ -170,6 +174,7 @@ impl World {
             has_faults: true,
             steps: 0,
             lost_in: BTreeMap::new(),
+            stamps: BTreeMap::new(),
             tally: Tally::default(),
         };
         world.sync(usize::MAX);
@@ -280,13 +285,18 @@ impl World {
         let targets: Vec<usize> = targets.collect();
         let different: BTreeSet<usize> = targets.iter().copied().collect();
         let (id, stamp) = (located.block.id.cast_signed(), located.block.stamp);
+        let indices = located.indices.as_deref().map_or(vec![0; targets.len()], <[u8]>::to_vec);
         let length = match geometry(id) {
+            _ if located.block.length() > 0 => {
+                self.tally.pipelines_resumed += 1;
+                located.block.length()
+            }
             None => {
                 assert_eq!(different.len(), targets.len(), "a node gets one replica");
                 self.random.u64(1..BLOCK_MAX)
             }
             Some(geometry) => {
-                assert_eq!(located.indices.as_deref(), Some(&[0, 1, 2, 3, 4][..]));
+                assert_eq!(indices, [0, 1, 2, 3, 4]);
                 assert!(different.len() >= 3, "fewer nodes than data units promise what they cannot keep");
                 let cells = self.random.u64(0..=6);
                 let length = cells * geometry.cell_size() + self.random.u64(0..geometry.cell_size());
@@ -295,16 +305,25 @@ impl World {
         };
         let broken =
             targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
-        for (index, node) in (0..).zip(targets) {
+        let places: Vec<Place> = indices.into_iter().zip(targets).collect();
+        for (index, node) in places.iter().copied() {
             let node = &mut self.nodes[node];
             let (id, length) = unit(id, length, index);
             if length > 0 && node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
                 node.finish(id, stamp, length);
             }
         }
+        self.stamps.insert(id, stamp);
         self.tally.pipelines_broken += u64::from(broken.is_some());
         let block = ExtendedBlock { length: Some(length), ..located.block.clone() };
-        self.clients[at].wrote(block, broken, &mut self.random);
+        let mut left = places;
+        left.retain(|(_, node)| self.nodes[*node].is_up && !self.nodes[*node].is_full);
+        // As the client: it needs as many units as hold data.
+        let needed = if geometry(id).is_some() { 3 } else { 1 };
+        if left.iter().map(|(_, node)| node).collect::<BTreeSet<_>>().len() < needed {
+            left.clear();
+        }
+        self.clients[at].wrote(block, broken, left, &mut self.random);
     }
 
     /// A message of a node arrives, sometimes twice.

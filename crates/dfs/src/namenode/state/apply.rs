@@ -32,6 +32,8 @@ impl State {
             Change::Rename(rename) => self.move_inode(rename, time_ms),
             Change::SetAttributes(set) => self.change_attributes(set),
             Change::SetPolicyState(set) => self.set_policy_state(set),
+            Change::NewStamp(new) => self.blocks.reserve_stamp(GenerationStamp(new.stamp)),
+            Change::UpdateBlock(update) => self.update_block(update),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
             Change::Answered(answered) => {
@@ -145,6 +147,14 @@ impl State {
         let before = self.counts_of(file);
         let last = *self.file_mut(file).layout.blocks().last().expect("it has a block");
         self.blocks.set_length(last, length);
+        self.tree.recount(file, before, self.counts_of(file));
+    }
+
+    fn update_block(&mut self, update: &journal::UpdateBlock) {
+        let file = InodeId(update.file);
+        let before = self.counts_of(file);
+        let block = update.block.as_ref().expect("it updates a block");
+        self.blocks.restamp(BlockId(block.id), GenerationStamp(block.stamp), block.length);
         self.tree.recount(file, before, self.counts_of(file));
     }
 

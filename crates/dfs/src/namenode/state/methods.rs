@@ -54,6 +54,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("disableErasureCodingPolicy", Kind::Once, encoded!(disable_policy)),
     ("enableErasureCodingPolicy", Kind::Once, encoded!(enable_policy)),
     ("fsync", Kind::Write, decoded!(fsync)),
+    ("getAdditionalDatanode", Kind::Read, decoded!(additional_datanode)),
     ("getBlockLocations", Kind::Read, decoded!(block_locations)),
     ("getContentSummary", Kind::Read, decoded!(content_summary)),
     ("getDatanodeReport", Kind::Read, decoded!(datanode_report)),
@@ -90,6 +91,8 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("setSafeMode", Kind::Soft, decoded!(set_safe_mode)),
     ("setTimes", Kind::Write, decoded!(set_times)),
     ("unsetErasureCodingPolicy", Kind::Once, encoded!(unset_policy)),
+    ("updateBlockForPipeline", Kind::Write, decoded!(stamp_for_pipeline)),
+    ("updatePipeline", Kind::Once, encoded!(update_pipeline)),
 ];
 
 /// Methods that make more names, files or blocks.
@@ -118,7 +121,6 @@ const UNSUPPORTED: &[&str] = &[
     "disallowSnapshot",
     "finalizeUpgrade",
     "getAclStatus",
-    "getAdditionalDatanode",
     "getBatchedListing",
     "getCurrentEditLogTxid",
     "getDataEncryptionKey",
@@ -167,8 +169,6 @@ const UNSUPPORTED: &[&str] = &[
     "setXAttr",
     "truncate",
     "unsetStoragePolicy",
-    "updateBlockForPipeline",
-    "updatePipeline",
     "upgradeStatus",
 ];
 

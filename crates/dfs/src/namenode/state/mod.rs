@@ -12,6 +12,7 @@ mod image;
 mod methods;
 mod moving;
 mod operating;
+mod pipelines;
 mod policies;
 mod reading;
 mod repairing;

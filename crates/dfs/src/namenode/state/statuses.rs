@@ -3,7 +3,7 @@
 use super::State;
 use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
 use crate::namenode::Context;
-use crate::namenode::blocks::{Block, Fit, Replica};
+use crate::namenode::blocks::{Block, Fit, Replica, Target};
 use crate::namenode::namespace::{Content, Inode};
 use crate::policy::Policy;
 use crate::wire::proto::shared::{ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token};
@@ -134,14 +134,12 @@ impl State {
 
     /// Where the writer of a block was sent to.
     pub(super) fn written_to(&self, block: &Block) -> Vec<Location> {
-        let is_striped = block.geometry().is_some();
-        let targets = (0..).zip(block.targets());
-        let place = |(at, storage): (u8, &StorageHandle)| Location {
-            index: BlockIndex(if is_striped { at } else { 0 }),
-            datanode: self.datanodes.storage(*storage).datanode,
-            storage: *storage,
+        let place = |target: &Target| Location {
+            index: target.index,
+            datanode: self.datanodes.storage(target.storage).datanode,
+            storage: target.storage,
         };
-        targets.map(place).collect()
+        block.targets().iter().map(place).collect()
     }
 
     /// Replicas on the reader's host first, then those on its rack, then the others; equals in any order.

@@ -3,6 +3,7 @@
 mod counts;
 mod names;
 mod operating;
+mod pipelines;
 mod reports;
 mod restarts;
 mod striped;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::State;
-use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
-use crate::namenode::blocks::Block;
+use crate::ids::{BlockId, BlockIndex, GenerationStamp, InodeId};
+use crate::namenode::blocks::{Block, Target};
 use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement};
 use crate::policy::Policy;
@@ -104,7 +104,7 @@ impl State {
         request: &AddBlockRequest,
         file: InodeId,
         context: &mut Context<'_>,
-    ) -> Result<Vec<StorageHandle>, Refusal> {
+    ) -> Result<Vec<Target>, Refusal> {
         let (policy, file) = (self.tree.policy_of(file), self.file_of(file));
         let (replication, block_size) = (file.replication, file.block_size);
         let excluded: BTreeSet<_> =
@@ -137,7 +137,9 @@ impl State {
             );
             return Err(Refusal::new(Exception::TooFewDatanodes, message));
         }
-        Ok(targets)
+        let is_striped = policy.is_some();
+        let index = |at: u8| BlockIndex(if is_striped { at } else { 0 });
+        Ok((0..).zip(targets).map(|(at, storage)| Target { index: index(at), storage }).collect())
     }
 
     pub(super) fn abandon_block(
@@ -224,13 +226,7 @@ impl State {
     fn check_commit(&self, named: &ExtendedBlock) -> Result<Kept, Refusal> {
         let block = self.blocks.block(BlockId::from_wire(named.id));
         let length = named.length();
-        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
-        let length_max = self.file_of(block.file).block_size.saturating_mul(data_units);
-        if length > length_max {
-            let message =
-                format!("{} has at most {length_max} bytes, and the client says {length}", block.id);
-            return Err(Refusal::new(Exception::Io, message));
-        }
+        self.check_length(block, length)?;
         if named.stamp != block.stamp.0
             || (block.is_committed && length != block.length)
             || length < block.length
@@ -242,6 +238,18 @@ impl State {
             return Err(Refusal::new(Exception::Io, message));
         }
         Ok(Kept { id: block.id.0, stamp: named.stamp, length, is_committed: true })
+    }
+
+    /// Checks that a block may have so many bytes.
+    pub(super) fn check_length(&self, block: &Block, length: u64) -> Result<(), Refusal> {
+        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
+        let length_max = self.file_of(block.file).block_size.saturating_mul(data_units);
+        if length > length_max {
+            let message =
+                format!("{} has at most {length_max} bytes, and the client says {length}", block.id);
+            return Err(Refusal::new(Exception::Io, message));
+        }
+        Ok(())
     }
 
     /// True if a committed block can be read from DataNodes that are there.
@@ -257,7 +265,7 @@ impl State {
         block.is_readable(|replica| self.is_live(replica.datanode, context))
     }
 
-    fn file_of(&self, id: InodeId) -> &File {
+    pub(super) fn file_of(&self, id: InodeId) -> &File {
         self.tree.inode(id).file().expect("it was found to be a file")
     }
 
@@ -278,7 +286,7 @@ impl State {
         Ok(inode)
     }
 
-    fn open_file(
+    pub(super) fn open_file(
         &self,
         path: &str,
         id: Option<u64>,
@@ -290,7 +298,7 @@ impl State {
         Ok(inode.id)
     }
 
-    fn check_holder(&self, inode: &Inode, path: &str, client: &str) -> Result<(), Refusal> {
+    pub(super) fn check_holder(&self, inode: &Inode, path: &str, client: &str) -> Result<(), Refusal> {
         let holder = self.tree.holder(inode.id);
         let id = inode.id.0;
         match holder {

@@ -5,9 +5,9 @@ use super::*;
 use crate::wire::proto::cluster::Repair;
 use crate::wire::proto::shared::LocatedBlocks;
 
-const RS_6_3: &str = "RS-6-3-1024k";
+pub(super) const RS_6_3: &str = "RS-6-3-1024k";
 
-fn coded(path: &str, policy: &str) -> calls::CreateRequest {
+pub(super) fn coded(path: &str, policy: &str) -> calls::CreateRequest {
     calls::CreateRequest { policy: Some(policy.to_owned()), block_size: 2 * MIB, ..create(path, 1) }
 }
 
