@@ -3,13 +3,14 @@
 //! - decisions: [`replicas`] is what there is, [`volume_choice`] where the next one goes, [`layout`] what files are called.
 //! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
 //!   port for calls; `link` tells the NameNode; `repairer` obeys its orders, with `rebuilding` for units of groups; `scanner` looks
-//!   for damage.
+//!   for damage; `writers` who writes, and `joining` brings a DataNode into a pipeline that has lost one.
 
 mod checked_plan;
 mod checksums;
 mod copying;
 mod identity;
 mod ipc;
+mod joining;
 pub mod layout;
 mod link;
 mod notices;
@@ -34,6 +35,7 @@ mod test_peer;
 mod transfer;
 pub mod volume;
 pub mod volume_choice;
+mod writers;
 
 pub use options::{Options, SCAN_PERIOD};
 pub use server::{Handle, Server};

@@ -227,12 +227,40 @@ impl PeerWriter {
         chunking: Chunking,
         silent_max: Duration,
     ) -> io::Result<Self> {
+        let stage = transfer_op::STAGE_SETUP_CREATE;
+        Self::begin(peer, (storage, kind), block, chunking, silent_max, stage)
+    }
+
+    /// The same for a replica that its writer is to go on with: it waits for that, once it has come.
+    ///
+    /// # Errors
+    /// As of [`Self::create`].
+    pub fn create_unfinished(
+        peer: &PeerAddress,
+        storage: &str,
+        kind: u32,
+        block: &BlockName,
+        chunking: Chunking,
+        silent_max: Duration,
+    ) -> io::Result<Self> {
+        let stage = transfer_op::STAGE_TRANSFER_UNFINISHED;
+        Self::begin(peer, (storage, kind), block, chunking, silent_max, stage)
+    }
+
+    fn begin(
+        peer: &PeerAddress,
+        (storage, kind): (&str, u32),
+        block: &BlockName,
+        chunking: Chunking,
+        silent_max: Duration,
+        stage: i32,
+    ) -> io::Result<Self> {
         let mut reader = peer.connect()?;
         reader.get_ref().set_read_timeout(Some(silent_max))?;
         reader.get_ref().set_write_timeout(Some(silent_max))?;
         let request = WriteBlock {
             header: block.to_client_header(),
-            stage: transfer_op::STAGE_SETUP_CREATE,
+            stage,
             pipeline_size: 1,
             requested_checksum: chunking.to_message(),
             storage_type: i32::try_from(kind).ok(),

@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 
 use super::packets::{Packet, Reader, read_message, write_message};
 use super::responder::{Done, respond};
-use super::store::{NewReplica, StoreError, Wanted};
+use super::store::{NewReplica, Resumed, StoreError, Wanted};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Memory, Party};
@@ -27,6 +27,12 @@ pub const READ_MAX: Duration = Duration::from_secs(60);
 /// How long a peer may leave bytes that it was sent.
 pub const WRITE_MAX: Duration = Duration::from_secs(480);
 
+/// How much longer a node waits for the one below it, for each that is below: of several that wait for a silent one, the
+/// nearest gives up first, and blames the right one. HDFS's, of its clients too.
+const READ_LONGER: Duration = Duration::from_secs(5);
+/// How long the former writer of a block may take to end: it may wait for a disk.
+pub const WRITER_ENDS_MAX: Duration = Duration::from_secs(10);
+
 /// The block that a request is for.
 fn block_of(request: &WriteBlock) -> (BlockId, GenerationStamp) {
     let block = &request.header.base.block;
@@ -39,22 +45,29 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
         debug!(message, "a write is refused");
         write_message(reader.get_mut(), &transfer_op::refusal(status, message)).map(|()| false)
     };
-    if Stage::of(request) != Stage::SetupCreate {
-        let message =
-            format!("stage {} of a write, which is for recovery and append, is not supported", request.stage);
+    let stage = Stage::of(request);
+    if let Stage::Other(number) = stage {
+        let message = format!("stage {number} of a write, which is for append, is not supported");
         return refuse(reader, Status::ErrorUnsupported, message);
+    }
+    let (id, _) = block_of(request);
+    let is_back = matches!(stage, Stage::StreamingRecovery | Stage::CloseRecovery);
+    if is_back && !transfers.writers.stop(id, WRITER_ENDS_MAX) {
+        return refuse(reader, Status::Error, format!("the former writer of {id} does not end"));
+    }
+    if stage == Stage::CloseRecovery {
+        return close(transfers, reader, request);
     }
     let chunking = match Chunking::from_message(&request.requested_checksum) {
         Ok(chunking) => chunking,
         Err(error) => return refuse(reader, Status::ErrorInvalid, error.to_string()),
     };
-    let (id, stamp) = block_of(request);
-    let (pool, bytes) = (&request.header.base.block.pool, request.header.base.block.length());
-    // No client: another DataNode makes the replica, which is whole or nothing.
-    let is_copy = request.header.client_name.is_empty();
-    let wanted = Wanted { storage: request.storage_id(), bytes, chunking, is_copy };
-    let created = transfers.store.create(pool, (id, stamp), &wanted);
-    let replica = match created {
+    let opened = if is_back {
+        transfers.store.resume(&request.header.base.block.pool, id, &resumed(request))
+    } else {
+        create(transfers, request, chunking)
+    };
+    let replica = match opened {
         Ok(replica) => replica,
         Err(error) => {
             let status =
@@ -62,26 +75,85 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
             return refuse(reader, status, error.to_string());
         }
     };
+    if replica.chunking() != chunking {
+        let message = format!("the checksums of {id} are of another kind than its writer says");
+        drop(replica);
+        return refuse(reader, Status::ErrorInvalid, message);
+    }
+    let writing = transfers.writers.begin(id);
+    writing.add(reader.get_ref())?;
     let below = match request.targets.split_first() {
         None => None,
         Some((next, further)) => match connect_below(request, next, further) {
             Ok(below) => Some(below),
-            Err((link, error)) => {
-                warn!(%id, link, %error, "the next node of a pipeline does not answer");
-                let bad = Response {
-                    status: Status::Error as i32,
-                    first_bad_link: Some(link),
-                    message: Some(error.to_string()),
-                    ..Response::default()
-                };
+            Err(blamed) => {
                 transfers.tell_abandoned(replica);
-                return write_message(reader.get_mut(), &bad).map(|()| false);
+                return blame(reader, id, blamed);
             }
         },
     };
     let ready = Response { first_bad_link: Some(String::new()), ..Response::default() };
-    write_message(reader.get_mut(), &ready)?;
+    let begun = below.iter().try_for_each(|below| writing.add(below));
+    if let Err(error) = begun.and_then(|()| write_message(reader.get_mut(), &ready)) {
+        transfers.tell_abandoned(replica);
+        return Err(error);
+    }
     run_pipeline(transfers, reader, replica, below, request, chunking)
+}
+
+/// Begins a replica.
+fn create<'a>(
+    transfers: &'a Transfers,
+    request: &WriteBlock,
+    chunking: Chunking,
+) -> Result<NewReplica<'a>, StoreError> {
+    let block = &request.header.base.block;
+    // No client: another DataNode makes the replica, which is whole or nothing.
+    let is_copy = request.header.client_name.is_empty();
+    let wanted = Wanted { storage: request.storage_id(), bytes: block.length(), chunking, is_copy };
+    transfers.store.create(&block.pool, block_of(request), &wanted)
+}
+
+/// What a writer says that goes on.
+fn resumed(request: &WriteBlock) -> Resumed {
+    Resumed {
+        old: block_of(request).1,
+        new: GenerationStamp(request.latest_stamp),
+        acknowledged: request.min_bytes_received,
+        sent: request.max_bytes_received,
+    }
+}
+
+/// Ends the replica of a writer that has sent all of it, here and on the nodes below: nothing follows.
+fn close(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock) -> io::Result<bool> {
+    let (id, pool) = (block_of(request).0, &request.header.base.block.pool);
+    let (storage, whole) = match transfers.store.finalize_again(pool, id, &resumed(request)) {
+        Ok(ended) => ended,
+        Err(error) => {
+            let refusal = transfer_op::refusal(Status::Error, error.to_string());
+            return write_message(reader.get_mut(), &refusal).map(|()| false);
+        }
+    };
+    if let Some((next, further)) = request.targets.split_first()
+        && let Err(blamed) = connect_below(request, next, further)
+    {
+        return blame(reader, id, blamed);
+    }
+    transfers.tell(&storage, whole);
+    let ready = Response { first_bad_link: Some(String::new()), ..Response::default() };
+    write_message(reader.get_mut(), &ready).map(|()| false)
+}
+
+/// Names the node below that does not answer, so that the writer leaves it out.
+fn blame(reader: &mut Reader, id: BlockId, (link, error): (String, io::Error)) -> io::Result<bool> {
+    warn!(%id, link, %error, "the next node of a pipeline does not answer");
+    let bad = Response {
+        status: Status::Error as i32,
+        first_bad_link: Some(link),
+        message: Some(error.to_string()),
+        ..Response::default()
+    };
+    write_message(reader.get_mut(), &bad).map(|()| false)
 }
 
 /// Connects to the next node and passes the request on; the answer is awaited. An error names the node that is to blame.
@@ -96,7 +168,8 @@ fn connect_below(
     let address = address.ok_or_else(|| blame(io::ErrorKind::AddrNotAvailable.into()))?;
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(blame)?;
     let prepared = stream.set_nodelay(true).and_then(|()| set_timeouts(&stream));
-    prepared.map_err(blame)?;
+    let patience = READ_MAX + READ_LONGER * u32::try_from(1 + further.len()).unwrap_or(u32::MAX);
+    prepared.and_then(|()| stream.set_read_timeout(Some(patience))).map_err(blame)?;
     let shift = |from: &[i32]| from.get(1..).unwrap_or_default().to_vec();
     let passed = WriteBlock {
         targets: further.to_vec(),
@@ -145,7 +218,8 @@ fn run_pipeline(
         // The last node checks for all of them, and each one what another DataNode sends.
         let verify = below.is_none() || !is_client;
         let (memory, party) = (&transfers.memory, &Party::server(peer));
-        let mut packets = Packets { reader, memory, party, below, chunking, verify, done };
+        let is_left = Stage::of(request) == Stage::TransferUnfinished;
+        let mut packets = Packets { reader, memory, party, below, chunking, verify, is_left, done };
         let received = packets.receive(transfers, replica);
         let Packets { below, done, .. } = packets;
         drop(done);
@@ -168,6 +242,8 @@ struct Packets<'a> {
     below: Option<TcpStream>,
     chunking: Chunking,
     verify: bool,
+    /// The replica is left to the writer that is to go on with it.
+    is_left: bool,
     done: SyncSender<Done>,
 }
 
@@ -177,7 +253,8 @@ impl Packets<'_> {
         loop {
             match self.receive_one(&mut replica) {
                 Ok(Some(last)) => {
-                    let (storage, whole) = replica.finalize().map_err(io::Error::other)?;
+                    let ended = if self.is_left { replica.leave_to_writer() } else { replica.finalize() };
+                    let (storage, whole) = ended.map_err(io::Error::other)?;
                     transfers.tell(&storage, whole);
                     return self.acknowledge(last);
                 }

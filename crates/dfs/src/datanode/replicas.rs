@@ -100,6 +100,36 @@ impl Replicas {
         true
     }
 
+    /// Gives an unfinished replica to its writer again.
+    ///
+    /// # Panics
+    /// If it is not there, or not unfinished.
+    pub fn resume(&mut self, id: BlockId) {
+        let replica = self.by_block.get_mut(&id).expect("what is resumed is there");
+        assert_eq!(replica.state, ReplicaState::WaitingForRecovery, "it has no writer");
+        replica.state = ReplicaState::BeingWritten;
+    }
+
+    /// Gives a replica a later stamp, and says what of it can be read.
+    ///
+    /// # Panics
+    /// If it is not there, or the stamp is not later.
+    pub fn restamp(&mut self, id: BlockId, stamp: GenerationStamp, visible: Visible) {
+        let replica = self.by_block.get_mut(&id).expect("what gets a stamp is there");
+        assert!(replica.stamp < stamp, "stamps grow");
+        (replica.stamp, replica.visible) = (stamp, visible);
+    }
+
+    /// Makes a copy that has been made one that waits for its writer.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn leave_to_writer(&mut self, id: BlockId, length: u64) {
+        let replica = self.by_block.get_mut(&id).expect("a copy that is made is there");
+        (replica.state, replica.is_copy) = (ReplicaState::WaitingForRecovery, false);
+        replica.visible = Visible { length, tail: None };
+    }
+
     /// Removes a replica that is no newer than `stamp`.
     pub fn remove(&mut self, id: BlockId, stamp: GenerationStamp) -> Option<Replica> {
         self.by_block.get(&id).filter(|replica| replica.stamp <= stamp)?;

@@ -53,6 +53,10 @@ pub fn respond(
             if !is_good {
                 // The writer knows whom to leave out: nothing more comes from here.
                 let _ = above.shutdown(Shutdown::Both);
+                // One that stands still is not to hold up what is still passed on to it.
+                if let Some(below) = &below {
+                    let _ = below.get_ref().shutdown(Shutdown::Both);
+                }
                 return Err(io::Error::other("the pipeline broke"));
             }
             if packet.is_last {

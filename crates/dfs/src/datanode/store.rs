@@ -1,9 +1,14 @@
 //! The replicas of a DataNode and their files.
 
+mod resuming;
+mod store_error;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+pub use resuming::Resumed;
+pub use store_error::StoreError;
 use tracing::{error, warn};
 use yeoul_disk::{Disk, DiskFile, Open};
 
@@ -45,42 +50,6 @@ pub struct Wanted<'a> {
     pub chunking: Chunking,
     /// Another DataNode makes it: it is whole, or nothing.
     pub is_copy: bool,
-}
-
-/// The reason why a replica cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The block has a replica here already.
-    #[error("{0} is here already")]
-    Exists(BlockId),
-    /// There is none, or none with this stamp.
-    #[error("{0} is not here")]
-    Missing(String),
-    /// No volume has room.
-    #[error("no volume has room for {0} bytes")]
-    Full(u64),
-    /// The memory has no room for the table of replicas with one more.
-    #[error("no memory for one more replica: give the DataNode more --memory")]
-    NoMemory,
-    /// The pool is another one.
-    #[error("block pool {found} is not that of this DataNode, {expected}")]
-    OtherPool {
-        /// What was asked for.
-        found: String,
-        /// What there is.
-        expected: String,
-    },
-    /// The checksum file is none.
-    #[error("the checksum file of {id} is damaged: {why}")]
-    Damaged {
-        /// The block.
-        id: BlockId,
-        /// What is wrong.
-        why: String,
-    },
-    /// The disk said no.
-    #[error(transparent)]
-    Disk(#[from] io::Error),
 }
 
 impl Store {
@@ -278,6 +247,9 @@ impl Store {
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
         let replica = Replica { volume, stamp, state, visible, is_copy };
+        if is_copy {
+            self.make_room(id, stamp);
+        }
         let mut replicas = self.replicas();
         if !replicas.insert(id, replica) {
             return Err(StoreError::Exists(id));
@@ -304,6 +276,16 @@ impl Store {
             length: 0,
             is_ended: false,
         })
+    }
+
+    /// Deletes what is left of an earlier pipeline of a block, which has gone on without this DataNode.
+    fn make_room(&self, id: BlockId, stamp: GenerationStamp) {
+        let left = self.replicas().get(id).copied();
+        let is_left =
+            |replica: &Replica| replica.state == ReplicaState::WaitingForRecovery && replica.stamp < stamp;
+        if let Some(left) = left.filter(is_left) {
+            self.delete(id, left.stamp);
+        }
     }
 
     fn create_files(
@@ -430,6 +412,11 @@ impl NewReplica<'_> {
     /// Bytes so far.
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// How its checksums are made.
+    pub fn chunking(&self) -> Chunking {
+        self.chunking
     }
 
     /// Writes data that begins a chunk, and its checksums; it may begin before the end, as writers repeat a chunk that was not

@@ -12,15 +12,17 @@ use tracing::{error, warn};
 use yeoul_net::{Connection, Handler, LogPace};
 
 use super::checksums::{answer_block, answer_group};
+use super::joining::transfer;
 use super::notices::{Notices, Told};
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
 use super::store::{NewReplica, ReadableReplica, Store, StoreError};
+use super::writers::Writers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Charge, Memory, Party};
 use crate::wire::proto::cluster::{Notice, Replica};
-use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
+use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, TransferBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
 use crate::wire::{delimited, limits};
 
@@ -50,6 +52,8 @@ pub struct Transfers {
     pub store: Arc<Store>,
     /// What the NameNodes have yet to be told, one for each.
     pub notices: Vec<Arc<Notices>>,
+    /// Who writes.
+    pub writers: Writers,
     /// The memory of the process.
     pub memory: Memory,
     /// Held while a replica is deleted or found damaged and this is told of it: NameNodes hear of both in the order in which they
@@ -71,7 +75,7 @@ impl Transfers {
     /// Serves the replicas of a store, at most so many at a time.
     pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize, memory: Memory) -> Self {
         let (changing, open, doors) = (Mutex::new(()), AtomicUsize::new(0), Mutex::default());
-        Self { store, notices, memory, changing, transfers_max, open, doors }
+        Self { store, notices, writers: Writers::default(), memory, changing, transfers_max, open, doors }
     }
 
     /// How many transfers are open.
@@ -187,6 +191,10 @@ impl Transfers {
             Operation::Read => {
                 let request: ReadBlock = read_message(reader, "a request to read")?;
                 send(self, reader, &request)
+            }
+            Operation::Transfer => {
+                let request: TransferBlock = read_message(reader, "a request to transfer")?;
+                transfer(self, reader, &request)
             }
             Operation::BlockChecksum => {
                 let request: BlockChecksum = read_message(reader, "a request for a checksum")?;

@@ -166,13 +166,43 @@ impl Volume {
     /// # Errors
     /// The files cannot be moved.
     pub fn finalize(&self, pool: &str, id: BlockId, stamp: GenerationStamp, from: Folder) -> io::Result<()> {
+        self.move_files(pool, id, stamp, (from, Folder::Finalized))
+    }
+
+    /// Moves the files of a replica from one folder to another, the checksums first.
+    ///
+    /// # Errors
+    /// The files cannot be moved.
+    pub fn move_files(
+        &self,
+        pool: &str,
+        id: BlockId,
+        stamp: GenerationStamp,
+        (from, to): (Folder, Folder),
+    ) -> io::Result<()> {
         let (data, meta) = self.files(pool, id, stamp, from);
-        let (whole_data, whole_meta) = self.files(pool, id, stamp, Folder::Finalized);
+        let (new_data, new_meta) = self.files(pool, id, stamp, to);
         let disk = self.disk();
-        disk.create_folder_all(whole_data.parent().expect("files are in a folder"))?;
+        disk.create_folder_all(new_data.parent().expect("files are in a folder"))?;
         // Nothing waits for the names to be on the disk: a replica that is found among the unfinished ones is not lost.
-        disk.rename(&meta, &whole_meta)?;
-        disk.rename(&data, &whole_data)
+        disk.rename(&meta, &new_meta)?;
+        disk.rename(&data, &new_data)
+    }
+
+    /// Gives a replica another stamp, which the name of its checksum file says.
+    ///
+    /// # Errors
+    /// The file cannot be renamed.
+    pub fn restamp(
+        &self,
+        pool: &str,
+        id: BlockId,
+        (old, new): (GenerationStamp, GenerationStamp),
+        within: Folder,
+    ) -> io::Result<()> {
+        let ((_, before), (_, after)) =
+            (self.files(pool, id, old, within), self.files(pool, id, new, within));
+        self.disk().rename(&before, &after)
     }
 
     /// Deletes the files of a replica.

@@ -20,6 +20,8 @@ pub enum Operation {
     Write,
     /// Give a part of a replica.
     Read,
+    /// Give a copy of an unfinished replica to another DataNode.
+    Transfer,
     /// Give the checksum of a replica's checksums.
     BlockChecksum,
     /// Give the checksum of a block group, which the replicas of its units make together.
@@ -47,6 +49,7 @@ pub fn decode_prefix(bytes: [u8; PREFIX_BYTES]) -> Result<Operation, DecodeError
         80 => Operation::Write,
         81 => Operation::Read,
         85 => Operation::BlockChecksum,
+        86 => Operation::Transfer,
         90 => Operation::BlockGroupChecksum,
         other => Operation::Unsupported(other),
     })
@@ -58,6 +61,7 @@ pub fn encode_prefix(operation: Operation) -> [u8; PREFIX_BYTES] {
         Operation::Write => 80,
         Operation::Read => 81,
         Operation::BlockChecksum => 85,
+        Operation::Transfer => 86,
         Operation::BlockGroupChecksum => 90,
         Operation::Unsupported(number) => number,
     };
@@ -71,7 +75,6 @@ pub fn name_of_unsupported(number: u8) -> &'static str {
         82 => "READ_METADATA",
         83 => "REPLACE_BLOCK",
         84 => "COPY_BLOCK",
-        86 => "TRANSFER_BLOCK",
         87 => "REQUEST_SHORT_CIRCUIT_FDS",
         88 => "RELEASE_SHORT_CIRCUIT_FDS",
         89 => "REQUEST_SHORT_CIRCUIT_SHM",
@@ -134,14 +137,21 @@ pub fn refusal(status: Status, message: impl Into<String>) -> Response {
 /// The number of [`Stage::SetupCreate`].
 pub const STAGE_SETUP_CREATE: i32 = 6;
 
+/// The number of [`Stage::TransferUnfinished`].
+pub const STAGE_TRANSFER_UNFINISHED: i32 = 7;
+
 /// Where a writer is in the life of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It begins a block.
     SetupCreate,
-    /// A DataNode sends a whole replica to another one.
-    Transfer,
-    /// Another one, which belongs to recovery or append.
+    /// It goes on with a block, after a DataNode of its pipeline has failed.
+    StreamingRecovery,
+    /// It has sent all of a block, and a DataNode of its pipeline has failed.
+    CloseRecovery,
+    /// A DataNode sends an unfinished replica to another one, for its writer to go on with.
+    TransferUnfinished,
+    /// Another one, which belongs to append.
     Other(i32),
 }
 
@@ -150,7 +160,9 @@ impl Stage {
     pub fn of(request: &WriteBlock) -> Self {
         match request.stage {
             STAGE_SETUP_CREATE => Self::SetupCreate,
-            2 if request.header.client_name.is_empty() => Self::Transfer,
+            3 => Self::StreamingRecovery,
+            5 => Self::CloseRecovery,
+            STAGE_TRANSFER_UNFINISHED if request.header.client_name.is_empty() => Self::TransferUnfinished,
             other => Self::Other(other),
         }
     }
@@ -182,7 +194,7 @@ mod tests {
         assert!(refused.contains("dfs.data.transfer.protection"), "{refused}");
         let known =
             [Operation::Write, Operation::Read, Operation::BlockChecksum, Operation::BlockGroupChecksum];
-        for operation in known.into_iter().chain([Operation::Unsupported(86)]) {
+        for operation in known.into_iter().chain([Operation::Transfer, Operation::Unsupported(87)]) {
             assert_eq!(decode_prefix(encode_prefix(operation)).unwrap(), operation);
         }
     }

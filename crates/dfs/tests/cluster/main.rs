@@ -6,6 +6,7 @@
 mod checksums;
 mod memory;
 mod starting;
+mod writers;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -250,7 +251,9 @@ fn read_from(
 
 fn metrics_of(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics/prometheus HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics/prometheus HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

@@ -1,0 +1,164 @@
+use std::sync::Arc;
+
+use yeoul_disk::RealDisk;
+
+use super::super::Wanted;
+use super::*;
+use crate::memory::{MEMORY_BYTES_MIN, Memory};
+use crate::wire::checksum::Chunking;
+
+const POOL: &str = "BP-1-127.0.0.1-5";
+const ID: BlockId = BlockId(1_073_741_825);
+const STAMP: GenerationStamp = GenerationStamp(1001);
+
+fn open(place: &tempfile::TempDir) -> Store {
+    let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
+    let dirs = [place.path().to_owned()];
+    let store = Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory, || "one".to_owned()).unwrap();
+    store.join_pool(POOL, "CID-1").unwrap();
+    store
+}
+
+fn content(length: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(7);
+    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
+}
+
+fn write(replica: &mut NewReplica<'_>, from: usize, to: usize) {
+    let (data, mut checksums) = (content(to), Vec::new());
+    Chunking::default().compute(&data[from..], &mut checksums);
+    replica.write(from as u64, &data[from..], &checksums).unwrap();
+}
+
+/// A replica of so many bytes whose writer is gone.
+fn abandon(store: &Store, length: usize) {
+    let mut replica = store.create(POOL, (ID, STAMP), &Wanted::default()).unwrap();
+    write(&mut replica, 0, length);
+    replica.abandoned().unwrap();
+}
+
+fn said(new: u64, acknowledged: u64, sent: u64) -> Resumed {
+    Resumed { old: STAMP, new: GenerationStamp(new), acknowledged, sent }
+}
+
+/// The bytes that a reader gets, all checked.
+fn read(store: &Store) -> Vec<u8> {
+    let replica = store.open_replica(POOL, ID, STAMP).unwrap();
+    let mut bytes = vec![0; replica.visible.length as usize];
+    replica.read_checked(0, &mut bytes, &mut Vec::new()).unwrap();
+    bytes
+}
+
+fn used(store: &Store) -> u64 {
+    store.storages().iter().map(|storage| storage.used).sum()
+}
+
+#[test]
+fn a_writer_goes_on_behind_what_was_acknowledged_also_after_a_restart() {
+    for acknowledged in [0, 512, 700, 1500, 1536] {
+        for is_restarted in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let mut store = open(&place);
+            abandon(&store, 1536);
+            if is_restarted {
+                drop(store);
+                store = open(&place);
+            }
+            let mut resumed = store.resume(POOL, ID, &said(1005, acknowledged, 2000)).unwrap();
+            assert_eq!((resumed.length(), resumed.stamp), (acknowledged, GenerationStamp(1005)));
+            assert_eq!(read(&store), content(acknowledged as usize), "what was acknowledged can be read");
+            assert_eq!(used(&store), acknowledged);
+            write(&mut resumed, acknowledged as usize / 512 * 512, 2000);
+            let (_, whole) = resumed.finalize().unwrap();
+            assert_eq!((whole.stamp, whole.length), (1005, 2000));
+            assert_eq!(read(&store), content(2000));
+            drop(store);
+            // Nothing is left of the old stamp.
+            let store = open(&place);
+            assert_eq!(
+                (store.report("one", None, 9).len(), read(&store)),
+                (store.report("one", None, 9).len(), content(2000))
+            );
+            assert!(store.open_replica(POOL, ID, GenerationStamp(1005)).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_is_not_as_the_writer_says_is_refused_and_stays_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let store = open(&place);
+    let refused = |said| store.resume(POOL, ID, &said).map(|_| ()).unwrap_err();
+    assert!(matches!(refused(said(1005, 0, 0)), StoreError::Missing(_)));
+    abandon(&store, 1000);
+    assert!(matches!(refused(said(1005, 1001, 2000)), StoreError::OtherLength { .. }), "it lacks a byte");
+    assert!(matches!(refused(said(1005, 0, 999)), StoreError::OtherLength { .. }), "nobody sent that");
+    assert!(matches!(refused(said(1001, 0, 2000)), StoreError::Newer { .. }), "no later stamp");
+    let old = Resumed { old: GenerationStamp(1002), ..said(1005, 0, 2000) };
+    assert!(matches!(refused(old), StoreError::Missing(_)), "it missed a pipeline");
+    assert!(store.resume("BP-2", ID, &said(1005, 0, 2000)).is_err());
+    assert_eq!(read(&store), content(1000));
+    let resumed = store.resume(POOL, ID, &said(1005, 600, 2000)).unwrap();
+    assert!(matches!(refused(said(1006, 0, 2000)), StoreError::NotUnfinished(_)), "it has a writer");
+    resumed.finalize().unwrap();
+    assert!(matches!(refused(said(1007, 0, 2000)), StoreError::NotUnfinished(_)), "it is whole");
+    assert_eq!(read(&store), content(600));
+}
+
+#[test]
+fn a_damaged_replica_is_not_gone_on_with_and_what_is_cut_off_may_be_damaged() {
+    let place = tempfile::tempdir().unwrap();
+    let store = open(&place);
+    abandon(&store, 2000);
+    let file = place.path().join(Folder::BeingWritten.path(POOL)).join(ID.to_string());
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[1100] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let resume = |acknowledged| store.resume(POOL, ID, &said(1005, acknowledged, 2000)).map(|_| ());
+    assert!(matches!(resume(2000).unwrap_err(), StoreError::Damaged { .. }));
+    assert!(matches!(resume(1030).unwrap_err(), StoreError::Damaged { .. }), "in the chunk that is cut");
+    resume(1024).unwrap();
+    assert_eq!(read(&store), content(1024));
+}
+
+#[test]
+fn a_writer_that_has_sent_all_ends_the_replica_whatever_of_it_had_ended() {
+    for is_whole in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        if is_whole {
+            let mut replica = store.create(POOL, (ID, STAMP), &Wanted::default()).unwrap();
+            write(&mut replica, 0, 900);
+            replica.finalize().unwrap();
+        } else {
+            abandon(&store, 900);
+        }
+        assert!(store.finalize_again(POOL, ID, &said(1005, 901, 901)).is_err(), "it lacks a byte");
+        let (_, whole) = store.finalize_again(POOL, ID, &said(1005, 900, 900)).unwrap();
+        assert_eq!((whole.stamp, whole.length, whole.state()), (1005, 900, ReplicaState::Finalized));
+        // The answer was lost, or another node failed meanwhile.
+        let (_, again) = store.finalize_again(POOL, ID, &said(1006, 900, 900)).unwrap();
+        assert_eq!(again.stamp, 1006);
+        assert_eq!(read(&store), content(900));
+    }
+}
+
+#[test]
+fn a_copy_that_joins_a_pipeline_waits_for_its_writer() {
+    let place = tempfile::tempdir().unwrap();
+    let store = open(&place);
+    // An earlier pipeline went on without this DataNode.
+    abandon(&store, 300);
+    let wanted = Wanted { is_copy: true, ..Wanted::default() };
+    assert!(store.create(POOL, (ID, STAMP), &wanted).is_err(), "it is of this pipeline");
+    let mut copy = store.create(POOL, (ID, GenerationStamp(1003)), &wanted).unwrap();
+    write(&mut copy, 0, 1000);
+    let (_, left) = copy.leave_to_writer().unwrap();
+    assert_eq!((left.stamp, left.length, left.state()), (1003, 1000, ReplicaState::WaitingForRecovery));
+    assert_eq!(used(&store), 1000);
+    drop(store);
+    let store = open(&place);
+    let resumed = store.resume(POOL, ID, &said(1005, 1000, 1000)).unwrap();
+    resumed.finalize().unwrap();
+    assert_eq!(read(&store), content(1000));
+}
