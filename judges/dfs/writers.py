@@ -152,12 +152,20 @@ def kill_writing(at: int):
 
 def restart_writing(servers: Servers) -> str:
     """Ends a DataNode of the pipeline as an operator does, and starts it again."""
-    name = servers.writer()
-    process = servers.running.pop(name)
-    process.terminate()
-    process.wait(timeout=30)
-    servers.start(name)
-    return f"{name} restarted"
+    return restart(servers.writer())(servers)
+
+
+def restart(name: str):
+    """Ends a DataNode as an operator does, and starts it again."""
+
+    def act(servers: Servers) -> str:
+        process = servers.running.pop(name)
+        process.terminate()
+        process.wait(timeout=30)
+        servers.start(name)
+        return name
+
+    return act
 
 
 def freeze_writing(seconds: float):
@@ -194,6 +202,9 @@ def main() -> int:
         round_of(findings, f"{number}: 5 nodes, one frozen for 90 s", 5, size, 5, [(0.5, freeze_writing(90))])
         round_of(findings, f"{number}: RS-6-3, one killed", 11, size, 5, [(0.5, kill_writing(0))], "RS-6-3-1024k")
         round_of(findings, f"{number}: RS-6-3, two killed", 11, size, 5, two, "RS-6-3-1024k")
+        rolling = [(0.08 * (at + 1), restart(f"datanode{at}")) for at in range(11)]
+        round_of(findings, f"{number}: 11 nodes, all restarted in turn", 11, size, 60, rolling)
+        round_of(findings, f"{number}: RS-6-3, all restarted in turn", 11, size, 60, rolling, "RS-6-3-1024k")
         round_of(findings, f"{number}: RS-6-3, one restarted", 11, size, 5, [(0.5, restart_writing)], "RS-6-3-1024k")
     return findings.wrong
 

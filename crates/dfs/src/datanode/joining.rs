@@ -6,7 +6,7 @@ use tracing::{debug, info};
 
 use super::packets::{Reader, write_message};
 use super::peer::{BlockName, PeerAddress, PeerWriter};
-use super::receiver::{READ_MAX, WRITER_ENDS_MAX};
+use super::receiver::READ_MAX;
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::proto::transfer::{Response, TransferBlock};
@@ -38,9 +38,6 @@ fn copy(transfers: &Transfers, request: &TransferBlock) -> io::Result<()> {
     };
     let storage = request.target_storage_ids.first().map_or("", String::as_str);
     let kind = request.target_storage_types.first().copied().unwrap_or(STORAGE_DISK);
-    if !transfers.writers.stop(id, WRITER_ENDS_MAX) {
-        return Err(io::Error::other(format!("the former writer of {id} does not end")));
-    }
     let replica = transfers.open_replica(&block.pool, id, stamp).map_err(io::Error::other)?;
     let has = replica.visible.length;
     if has < length {

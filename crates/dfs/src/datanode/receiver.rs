@@ -31,7 +31,7 @@ pub const WRITE_MAX: Duration = Duration::from_secs(480);
 /// nearest gives up first, and blames the right one. HDFS's, of its clients too.
 const READ_LONGER: Duration = Duration::from_secs(5);
 /// How long the former writer of a block may take to end: it may wait for a disk.
-pub const WRITER_ENDS_MAX: Duration = Duration::from_secs(10);
+const WRITER_ENDS_MAX: Duration = Duration::from_secs(10);
 
 /// The block that a request is for.
 fn block_of(request: &WriteBlock) -> (BlockId, GenerationStamp) {
@@ -52,8 +52,15 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
     }
     let (id, _) = block_of(request);
     let is_back = matches!(stage, Stage::StreamingRecovery | Stage::CloseRecovery);
-    if is_back && !transfers.writers.stop(id, WRITER_ENDS_MAX) {
-        return refuse(reader, Status::Error, format!("the former writer of {id} does not end"));
+    if is_back {
+        // Only who has a later stamp may end the writer that is there.
+        let pool = &request.header.base.block.pool;
+        if let Err(error) = transfers.store.check_resumable(pool, id, &resumed(request)) {
+            return refuse(reader, Status::Error, error.to_string());
+        }
+        if !transfers.writers.stop(id, WRITER_ENDS_MAX) {
+            return refuse(reader, Status::Error, format!("the former writer of {id} does not end"));
+        }
     }
     if stage == Stage::CloseRecovery {
         return close(transfers, reader, request);

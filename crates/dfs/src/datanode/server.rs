@@ -26,12 +26,16 @@ use crate::rpc::{RpcServer, process_user};
 /// Connections beside those that have a transfer.
 const IDLE_CONNECTIONS_MAX: usize = 20_000;
 
+/// How long writers may take to close their connections once they are told that the DataNode ends.
+const ANNOUNCED_MAX: Duration = Duration::from_secs(1);
+
 /// A DataNode.
 #[derive(Debug)]
 pub struct Server;
 
 /// A running DataNode. Dropping it ends it.
 pub struct Handle {
+    served: Arc<Transfers>,
     transfers: Serving,
     ipc: Serving,
     http: Option<Serving>,
@@ -112,6 +116,7 @@ impl Server {
             }
         }
         let gate = memory.gate(options.transfers_max + IDLE_CONNECTIONS_MAX);
+        let served = Arc::clone(&transfers);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let gate = memory.gate(IDLE_CONNECTIONS_MAX);
         let calls = Arc::new(RpcServer::new(Arc::new(IpcService::new(store)), memory));
@@ -122,7 +127,7 @@ impl Server {
             transfers.address(),
             ipc.address()
         );
-        Ok(Handle { transfers, ipc, http, tasks })
+        Ok(Handle { served, transfers, ipc, http, tasks })
     }
 }
 
@@ -137,8 +142,12 @@ impl Handle {
         self.http.as_ref().map(Serving::address)
     }
 
-    /// Closes all connections.
+    /// Tells writers that the DataNode ends, and closes all connections.
     pub async fn stop(self) {
+        let served = self.served;
+        // A writer that does not hear it finds the connection closed.
+        let announced = tokio::task::spawn_blocking(move || served.writers.announce_restart(ANNOUNCED_MAX));
+        let _ = announced.await;
         self.transfers.stop().await;
         self.ipc.stop().await;
     }

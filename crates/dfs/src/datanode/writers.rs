@@ -6,7 +6,13 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tracing::debug;
+
+use super::packets::write_message;
 use crate::ids::BlockId;
+use crate::wire::packet::SEQUENCE_OUT_OF_BAND;
+use crate::wire::proto::transfer::PipelineAck;
+use crate::wire::transfer_op::Status;
 
 /// The writers of a DataNode, by block.
 #[derive(Debug, Default)]
@@ -48,12 +54,36 @@ impl Writers {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
+    /// Tells all writers that this DataNode ends and may be there again soon, and waits until they have closed their connections.
+    ///
+    /// A writer that has other DataNodes goes on without this one. One that has only this one, as each unit of a group, waits for it
+    /// for as long as it is told to (`dfs.client.datanode-restart.timeout`).
+    pub fn announce_restart(&self, within: Duration) {
+        let open = self.open();
+        open.values().for_each(|streams| streams.announce_restart(within));
+        let ended = self.ended.wait_timeout_while(open, within, |open| !open.is_empty());
+        drop(ended);
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<BlockId, Arc<Streams>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Streams {
+    fn announce_restart(&self, within: Duration) {
+        let replies = vec![Status::Restarting as i32];
+        let ack = PipelineAck { sequence: SEQUENCE_OUT_OF_BAND, replies, ..PipelineAck::default() };
+        let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The connection to the writer is the first one.
+        if let Some(mut above) = streams.as_ref().and_then(|streams| streams.first()) {
+            let said = above.set_write_timeout(Some(within)).and_then(|()| write_message(&mut above, &ack));
+            if let Err(error) = said {
+                debug!(%error, "a writer does not hear that this DataNode ends");
+            }
+        }
+    }
+
     fn close(&self) {
         for stream in self.0.lock().unwrap_or_else(PoisonError::into_inner).take().into_iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
@@ -62,7 +92,7 @@ impl Streams {
 }
 
 impl Writing<'_> {
-    /// Adds a connection that ends with the writer.
+    /// Adds a connection that ends with the writer: first that to the writer, or to the node above.
     ///
     /// # Errors
     /// The writer has been told to end.

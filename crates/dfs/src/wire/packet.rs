@@ -16,6 +16,8 @@ use super::proto::transfer::PacketHeader;
 pub const PREFIX_BYTES: usize = 6;
 /// Sequence number of a packet that only shows that the writer is there.
 pub const SEQUENCE_HEARTBEAT: i64 = -1;
+/// Sequence number of an acknowledgement that is of no packet: a DataNode says something of itself.
+pub const SEQUENCE_OUT_OF_BAND: i64 = -2;
 
 /// The lengths with which a packet begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -113,6 +113,8 @@ pub enum Status {
     ErrorExists = 4,
     /// The operation is not supported.
     ErrorUnsupported = 7,
+    /// Out of band: the DataNode ends, and may be there again soon.
+    Restarting = 8,
 }
 
 impl Status {
@@ -124,6 +126,7 @@ impl Status {
             3 => Self::ErrorInvalid,
             4 => Self::ErrorExists,
             7 => Self::ErrorUnsupported,
+            8 => Self::Restarting,
             _ => Self::Error,
         }
     }

@@ -11,6 +11,8 @@ const CLOSE_RECOVERY: i32 = 5;
 /// Packets that are acknowledged before the DataNode goes.
 const BEFORE: usize = 3;
 
+const RESTARTING: i32 = 8;
+
 struct Servers {
     namenode: namenode::Handle,
     datanodes: Vec<Option<datanode::Handle>>,
@@ -256,5 +258,76 @@ async fn a_writer_that_has_sent_all_ends_the_block_on_the_datanodes_that_are_lef
     let last = update(&mut client, &left, stamp, data.len()).await;
     assert!(complete(&mut client, "/f", file, last).await);
     whole_on(&mut client, "/f", 2, &data).await;
+    servers.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_datanode_that_ends_says_so_and_its_writer_goes_on_when_it_is_there_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut servers = Servers::start(dir.path(), 1).await;
+    as_root(servers.namenode.address()).await;
+    let mut client = connect(servers.namenode.address()).await;
+    wait_for_nodes(&mut client, 1).await;
+    let data = content(11, 3 * PACKET + 700);
+    let file = create(&mut client, "/f").await;
+    let located = add_block(&mut client, "/f", file, None).await;
+    let (to, written) = (located.clone(), data.clone());
+    let stream = tokio::task::spawn_blocking(move || {
+        let mut stream = begin_write(&to);
+        send(&mut stream, &written, 0..2, false);
+        acknowledged(&mut stream, 2, 1);
+        stream
+    });
+    let mut stream = stream.await.unwrap();
+    // Whoever has no later stamp, or means another pool, ends no writer.
+    let (to, written) = (located.clone(), data.clone());
+    let stream = tokio::task::spawn_blocking(move || {
+        let lengths = (2 * PACKET, 2 * PACKET);
+        let mut elsewhere = to.clone();
+        elsewhere.block.pool = "BP-2".to_owned();
+        for (named, stamp) in [(&to, to.block.stamp), (&to, 0), (&elsewhere, to.block.stamp + 1)] {
+            assert_ne!(begin_again(named, stamp, STREAMING_RECOVERY, lengths).1.status, 0);
+        }
+        let part = &written[2 * PACKET..3 * PACKET];
+        let offset = 2 * PACKET as u64;
+        let head = Header { offset, sequence: 2, is_last: false, data: part.len(), sync: false };
+        stream.write_all(&packet(head, part)).unwrap();
+        let ack: PipelineAck = read_message(&mut stream);
+        assert_eq!((ack.sequence, ack.replies), (2, vec![0]));
+        stream
+    });
+    let mut stream = stream.await.unwrap();
+    let port = located.locations[0].id.transfer_port as u16;
+    let heard = tokio::task::spawn_blocking(move || {
+        let ack: PipelineAck = read_message(&mut stream);
+        (ack.sequence, ack.replies)
+    });
+    servers.stop_datanode(&located, 0).await;
+    assert_eq!(heard.await.unwrap(), (-2, vec![RESTARTING]));
+    let options = datanode::Options {
+        host: Some("127.0.0.1".to_owned()),
+        port,
+        ipc_port: 0,
+        ..datanode::Options::new(servers.namenode.address().to_string(), vec![dir.path().join("datanode-0")])
+    };
+    servers.datanodes.push(Some(datanode::Server::start(options).await.unwrap()));
+    let stamp = new_stamp(&mut client, &located).await;
+    let (to, written) = (located.clone(), data.clone());
+    let again = tokio::task::spawn_blocking(move || {
+        let (stream, response) = begin_again(&to, stamp, STREAMING_RECOVERY, (3 * PACKET, 3 * PACKET));
+        assert_eq!(response.status, 0, "{response:?}");
+        (stream, written)
+    });
+    let (mut stream, written) = again.await.unwrap();
+    let new = update(&mut client, &located, stamp, 3 * PACKET).await;
+    tokio::task::spawn_blocking(move || {
+        send(&mut stream, &written, 3..4, true);
+        acknowledged(&mut stream, 2, 1);
+    })
+    .await
+    .unwrap();
+    let last = ExtendedBlock { length: Some(data.len() as u64), ..new };
+    assert!(complete(&mut client, "/f", file, last).await);
+    whole_on(&mut client, "/f", 1, &data).await;
     servers.stop().await;
 }

@@ -95,6 +95,15 @@ impl Store {
         Ok((volume.storage.clone(), as_reported(id, replica)))
     }
 
+    /// Checks that there is a replica with which this writer may go on, by its stamps.
+    ///
+    /// # Errors
+    /// There is none, or its stamp is too late.
+    pub fn check_resumable(&self, pool: &str, id: BlockId, said: &Resumed) -> Result<(), StoreError> {
+        self.check_pool(pool)?;
+        self.resumable(&self.replicas(), id, said).map(|_| ())
+    }
+
     /// The replica that a writer goes on with, by its stamps.
     fn resumable(&self, replicas: &Replicas, id: BlockId, said: &Resumed) -> Result<Replica, StoreError> {
         let replica = *self.replica(replicas, id, said.old)?;
