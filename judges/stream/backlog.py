@@ -127,14 +127,18 @@ def read(clients, topic, is_enough):
 
 
 def main():
-    parsed(argparse.ArgumentParser(description=__doc__))
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--short", action="store_true", help="a quarter of the rows, and of the queries only the skewed and the killed one")
+    given = parsed(arguments)
+    slower = 4 if given.short else 1
     with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
         folder = pathlib.Path(place)
         with Broker(folder / "broker") as broker:
             clients = Clients(broker)
-            bursts(clients, folder, "even", [1] * PARTITIONS)
-            bursts(clients, folder, "skewed", [200, 1, 1, 40, 5, 1000])
-            bursts(clients, folder, "killed", [2] * PARTITIONS, kills=True)
+            if not given.short:
+                bursts(clients, folder, "even", [1] * PARTITIONS)
+            bursts(clients, folder, "skewed", [200, slower, slower, 40, 5 * slower, 1000])
+            bursts(clients, folder, "killed", [2 * slower] * PARTITIONS, kills=True)
 
 
 if __name__ == "__main__":
