@@ -127,9 +127,11 @@ class Query(StreamProcess):
 
     def start(self):
         self.lives += 1
-        self.log = self.folder / f"{self.name}-{self.lives}.log"
+        path = self.folder / f"{self.name}-{self.lives}.log"
         line = [binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.address]
-        with open(self.log, "wb") as log:
+        with open(path, "wb") as log:
+            # The thread that feeds the query reads it from here on.
+            self.log = path
             # A folder named `s3:` would come to be there.
             self.process = subprocess.Popen(line, stdout=log, stderr=log, env=self.environment, cwd=self.folder, start_new_session=True)
         return self
