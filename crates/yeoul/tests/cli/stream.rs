@@ -127,7 +127,7 @@ query c
    │  writes to: console
    │  connector = console
    └─ project
-      │  columns: id * 10 AS v
+      │  columns: checked_multiply(id, 10) AS v
       └─ project
          │  columns: id
          └─ filter
