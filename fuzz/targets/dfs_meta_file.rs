@@ -37,7 +37,8 @@ fuzz_target!(|data: &[u8]| {
         md5_of_group(&[whole.clone(), whole.clone()]);
         if let DigestKind::Composite { stripe: Some(cell) } = kind {
             // A group of one unit is that unit.
-            let group = composite_of_group(&[whole], cell, length).expect("no checksum is missing");
+            let group =
+                composite_of_group(chunking.kind(), &[whole], cell, length).expect("no checksum is missing");
             let mut digest = BlockDigest::new(DigestKind::Composite { stripe: None }, chunking, length)
                 .expect("one stripe is not too many");
             digest.push(checksums);

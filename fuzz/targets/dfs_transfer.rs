@@ -9,7 +9,8 @@ use yeoul_dfs::wire::block_digest::DigestKind;
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::delimited::LengthReader;
 use yeoul_dfs::wire::proto::transfer::{
-    BlockChecksum, BlockGroupChecksum, ClientReadStatus, PipelineAck, ReadBlock, Response, WriteBlock,
+    BlockChecksum, BlockGroupChecksum, ClientReadStatus, PipelineAck, ReadBlock, Response, TransferBlock,
+    WriteBlock,
 };
 use yeoul_dfs::wire::transfer_op::{
     self, Operation, PREFIX_BYTES, Stage, Status, decode_message, decode_prefix, encode_prefix,
@@ -54,6 +55,7 @@ fn read(operation: Operation, bytes: Bytes) -> Result<(), DecodeError> {
             }
             Ok(())
         }
+        Operation::Transfer => decoded::<TransferBlock>(&bytes).map(drop),
         Operation::BlockChecksum => {
             let request: BlockChecksum = decoded(&bytes)?;
             DigestKind::from_message(request.options.as_ref()).map(drop)

@@ -6,13 +6,15 @@
 //!
 //! ```
 //! use datafusion::execution::SessionStateBuilder;
-//! use yeoul_dialect::{Dialect, syntax::block_on};
+//! use yeoul_dialect::Dialect;
 //! # fn main() -> Result<(), yeoul_dialect::Error> {
 //! let dialect = Dialect::default();
 //! let mut state = dialect.session_state(SessionStateBuilder::new().with_default_features(), &[])?;
 //! let mut statement = dialect.read("SELECT 0.5 + 0.25 AS sum", &state)?;
 //! let questions = dialect.honour(&mut statement, &state)?;
-//! let plan = block_on(dialect.plan(statement, questions, &mut state))?;
+//! let planning = dialect.plan(statement, questions, &mut state);
+//! let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a thread");
+//! let plan = runtime.block_on(planning)?;
 //! assert_eq!(plan.schema().field(0).name(), "sum");
 //! # Ok(())
 //! # }
