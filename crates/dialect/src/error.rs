@@ -35,7 +35,7 @@ pub enum Shortage {
 /// What to do where the disk of the target is full.
 pub const TARGET_FULL: &str = "free space there, or write to another disk";
 
-/// Whether an error says that there is no room left where something is written.
+/// True if an error says that there is no room left where something is written.
 pub fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind as Io;
     matches!(error.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)

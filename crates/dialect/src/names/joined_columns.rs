@@ -67,7 +67,7 @@ impl JoinedColumns {
         self.tables.iter().flat_map(|table| &table.columns).filter_map(|column| column.hidden.as_ref())
     }
 
-    /// Whether a column of the plan is one that is hidden.
+    /// True if a column of the plan is one that is hidden.
     pub(crate) fn is_hidden(&self, column: &Column) -> bool {
         column.relation.is_none() && self.hidden().any(|hidden| *hidden == column.name)
     }

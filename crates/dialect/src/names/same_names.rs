@@ -74,7 +74,7 @@ impl Apart {
         }
     }
 
-    /// Whether a `*` over these tables may bring the column. One that does not keeps the name of what stands beside it, by which the
+    /// True if a `*` over these tables may bring the column. One that does not keeps the name of what stands beside it, by which the
     /// query around knows that.
     fn may_come_from(&self, tables: &[TableWithJoins]) -> bool {
         let mut tables = tables.iter().flat_map(|table| {

@@ -67,9 +67,9 @@ pub(crate) struct Scoped<R: Renames> {
     /// What was visited before its query, or is not of its scope, and is put back behind it.
     withs: Vec<Option<With>>,
     hidden: Vec<Option<Vec<R::Table>>>,
-    /// Whether the next `SELECT` is the body of a query, whose scope its `ORDER BY` shares.
+    /// True if the next `SELECT` is the body of a query, whose scope its `ORDER BY` shares.
     is_body: bool,
-    /// Whether each `SELECT` around has a scope that ends with it.
+    /// True if each `SELECT` around has a scope that ends with it.
     own_scopes: Vec<bool>,
 }
 

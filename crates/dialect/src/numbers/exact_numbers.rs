@@ -85,7 +85,7 @@ fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply)
 }
 
-/// Whether a function is the sum of the dialect, by its name: an engine may have put one of its own around it.
+/// True if a function is the sum of the dialect, by its name: an engine may have put one of its own around it.
 fn is_exact_sum(function: &AggregateUDF) -> bool {
     function.name() == sum_udaf().name()
 }

@@ -43,7 +43,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the text before a token is an operand of it. Words between queries or tables count as well.
+/// True if the text before a token is an operand of it. Words between queries or tables count as well.
 fn is_operator(token: &Token) -> bool {
     match token {
         Token::Word(word) => matches!(

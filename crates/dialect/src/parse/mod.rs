@@ -101,7 +101,7 @@ pub(crate) fn call_functions(statement: &mut Statement) {
 }
 
 struct Corrections {
-    /// Whether the statement is of no dialect in particular.
+    /// True if the statement is of no dialect in particular.
     is_generic: bool,
 }
 

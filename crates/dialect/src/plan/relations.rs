@@ -23,7 +23,7 @@ use crate::rules::key_dependencies::cut;
 /// is true (it adds to the keys of a `GROUP BY` what they determine).
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
-    /// Whether the next relation is one that this planner passed on.
+    /// True if the next relation is one that this planner passed on.
     is_passed_on: AtomicBool,
     joins: Mutex<HashMap<JoinId, JoinedColumns>>,
 }

@@ -86,7 +86,7 @@ async fn with_joined_columns(
     }
 }
 
-/// Whether two keys of a `GROUP BY` have one name.
+/// True if two keys of a `GROUP BY` have one name.
 fn has_keys_alike(plan: &LogicalPlan) -> Result<bool> {
     let mut are_alike = false;
     plan.each_with_subqueries(&mut |node| {

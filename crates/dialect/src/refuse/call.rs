@@ -231,7 +231,7 @@ fn check(name: &ObjectName, kind: Kind, said: &Said) -> Result<()> {
     Ok(())
 }
 
-/// Whether an aggregate counts equal values although it is told not to. DataFusion refuses that of some others itself.
+/// True if an aggregate counts equal values although it is told not to. DataFusion refuses that of some others itself.
 fn ignores_distinct(name: &str) -> bool {
     let prefixes = ["approx_percentile_cont", "corr", "covar", "nth_value", "regr_"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))

@@ -94,7 +94,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether a query calls a function that gives other values each time, or reads one of `volatile`.
+    /// True if a query calls a function that gives other values each time, or reads one of `volatile`.
     fn is_volatile(&self, query: &Query, volatile: &HashSet<String>) -> bool {
         let functions = self.state.scalar_functions();
         let called = visit_expressions(query, |expr| {
@@ -319,7 +319,7 @@ fn read_twice(with: &With, query: &Query) -> HashSet<String> {
     names.filter(|name| reads(query, &|read| read == name.as_str()) > 1).collect()
 }
 
-/// Whether a query takes as many rows as it needs, and not always the same.
+/// True if a query takes as many rows as it needs, and not always the same.
 fn takes_some_rows(query: &Query) -> bool {
     query.limit_clause.is_some() || query.fetch.is_some()
 }

@@ -33,7 +33,7 @@ pub struct Questions {
 enum Question {
     /// Which of the columns an item stands for.
     Item(Box<SelectItem>),
-    /// Whether two tables have a common column. Whether the right one is a single table.
+    /// True if two tables have a common column. Whether the right one is a single table.
     Common { is_single: bool },
 }
 
@@ -43,7 +43,7 @@ impl Questions {
         self.open.len()
     }
 
-    /// Whether an item that stands for the columns of one table waits.
+    /// True if an item that stands for the columns of one table waits.
     pub(crate) fn has_table(&self) -> bool {
         self.open
             .iter()
@@ -218,7 +218,7 @@ fn is_ilike(names: &[&str], pattern: &str) -> Result<Vec<bool>> {
     Ok(is_like.iter().map(|is_like| is_like == Some(true)).collect())
 }
 
-/// Whether a join's columns, those of its left side first, contain one that both sides have. DataFusion does not say where the right
+/// True if a join's columns, those of its left side first, contain one that both sides have. DataFusion does not say where the right
 /// side begins; of a single table, all columns have the same qualifier.
 fn has_common(columns: &[Column], is_single: bool) -> bool {
     let mut names = HashSet::new();

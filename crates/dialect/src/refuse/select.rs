@@ -130,7 +130,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether what stands behind a `*` depends on its columns.
+    /// True if what stands behind a `*` depends on its columns.
     fn wildcard(&mut self, options: &mut WildcardAdditionalOptions) -> Result<bool> {
         let WildcardAdditionalOptions {
             wildcard_token: _,

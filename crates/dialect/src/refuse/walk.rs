@@ -10,9 +10,9 @@ pub(super) struct Walk<'a> {
     pub(super) state: &'a SessionState,
     /// The `WINDOW` clause of the `SELECT` that it is in.
     pub(super) windows: Vec<NamedWindowDefinition>,
-    /// Whether it is in a subquery of an expression, or in a lateral one: those may name columns of the query around.
+    /// True if it is in a subquery of an expression, or in a lateral one: those may name columns of the query around.
     pub(super) is_inside: bool,
-    /// Whether the `SELECT` that comes next may have an `INTO`.
+    /// True if the `SELECT` that comes next may have an `INTO`.
     pub(super) may_make_a_table: bool,
     pub(super) questions: Questions,
 }

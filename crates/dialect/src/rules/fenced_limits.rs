@@ -61,7 +61,7 @@ fn in_order(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>>
     }
 }
 
-/// Whether the operator makes dynamic filters for the scans below it, or pushes its order into them.
+/// True if the operator makes dynamic filters for the scans below it, or pushes its order into them.
 fn tells_scans(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<HashJoinExec>() || node.is::<SortExec>() || node.is::<AggregateExec>()
 }

@@ -63,7 +63,7 @@ fn without_equalities(filter: &FilterExec, config: &ConfigOptions) -> Result<Opt
     FilterExecBuilder::from(filter).with_predicate(predicate).build().map(Some)
 }
 
-/// Whether a condition is that a column equals what is computed of columns. A cast of one column has another type than the column, and
+/// True if a condition is that a column equals what is computed of columns. A cast of one column has another type than the column, and
 /// what has no columns is constant.
 fn is_mistakable(condition: &Arc<dyn PhysicalExpr>) -> bool {
     let Some(binary) = condition.downcast_ref::<BinaryExpr>() else { return false };

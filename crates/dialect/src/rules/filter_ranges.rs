@@ -79,7 +79,7 @@ fn without_range(filter: &FilterExec, config: &ConfigOptions) -> Result<Option<F
     FilterExecBuilder::from(filter).with_predicate(Arc::new(both)).build().map(Some)
 }
 
-/// Whether each operator of a predicate has an inverse, for the types that it has here.
+/// True if each operator of a predicate has an inverse, for the types that it has here.
 fn has_inverses(expr: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<bool> {
     if expr.is::<Column>() || expr.is::<Literal>() {
         return Ok(true);

@@ -32,7 +32,7 @@ impl OptimizerRule for GrandTotals {
     }
 }
 
-/// Whether this filter, or one below it with which it would become one, has no columns and stands on a grand total.
+/// True if this filter, or one below it with which it would become one, has no columns and stands on a grand total.
 fn must_stay(filter: &Filter) -> bool {
     let mut has_no_columns = false;
     let mut filter = filter;

@@ -46,7 +46,7 @@ fn has_mistaken(node: &LogicalPlan) -> Result<bool> {
     Ok(has_any)
 }
 
-/// Whether a list may be taken for one that is the same in all rows.
+/// True if a list may be taken for one that is the same in all rows.
 fn is_mistaken(list: &InList) -> bool {
     let is_known = |item: &Expr| matches!(item, Expr::Column(_)) || Identity::Varying.is_called_by(item);
     !list.list.iter().any(is_known) && list.list.iter().any(is_computed)

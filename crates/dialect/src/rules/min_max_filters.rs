@@ -48,7 +48,7 @@ impl PhysicalOptimizerRule for MinMaxFilters {
     }
 }
 
-/// Whether the filter of an aggregate may be without one of its functions. One alone has no filter while it is null.
+/// True if the filter of an aggregate may be without one of its functions. One alone has no filter while it is null.
 fn forgets_any(aggregate: &AggregateExec) -> Result<bool> {
     let functions = aggregate.aggr_expr();
     if functions.len() == 1 {

@@ -99,13 +99,13 @@ impl PhysicalOptimizerRule for PartsApart {
     }
 }
 
-/// Whether it is a limit with an `OFFSET`, but not that of the whole answer with an `OutputRequirementExec` below.
+/// True if it is a limit with an `OFFSET`, but not that of the whole answer with an `OutputRequirementExec` below.
 fn passes_over_rows(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0)
         && !node.has_any(&mut |below| Ok(below.is::<OutputRequirementExec>())).unwrap_or(true)
 }
 
-/// Whether a filter pushed into this node could bind to the wrong one of two columns of the same name.
+/// True if a filter pushed into this node could bind to the wrong one of two columns of the same name.
 fn has_names_alike(node: &Arc<dyn ExecutionPlan>) -> bool {
     let alike = |node: &Arc<dyn ExecutionPlan>| {
         let schema = node.schema();

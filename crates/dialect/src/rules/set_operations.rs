@@ -38,7 +38,7 @@ impl AnalyzerRule for SetOperations {
     }
 }
 
-/// Whether it is what DataFusion plans for `INTERSECT ALL` or `EXCEPT ALL`. Without `ALL`, the rows on its left are distinct, and then
+/// True if it is what DataFusion plans for `INTERSECT ALL` or `EXCEPT ALL`. Without `ALL`, the rows on its left are distinct, and then
 /// both mean the same.
 fn counts(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)

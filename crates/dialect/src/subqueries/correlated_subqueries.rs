@@ -226,12 +226,12 @@ struct Lifted {
     columns: Vec<Column>,
     /// Those of them that have one value for each outer row.
     keys: Vec<Column>,
-    /// Whether a condition is something else than `key = outer column`.
+    /// True if a condition is something else than `key = outer column`.
     has_others: bool,
     /// Whether such a condition lies below an aggregate: DataFusion joins by it only if it can make others of it, which may not
     /// be about the same columns.
     groups_others: bool,
-    /// Whether it is lifted over an aggregate without `GROUP BY`, which gives a row even if no row meets the conditions.
+    /// True if it is lifted over an aggregate without `GROUP BY`, which gives a row even if no row meets the conditions.
     is_over_one_row: bool,
 }
 
@@ -252,7 +252,7 @@ const NUMBER_ROWS: &str =
 const JOIN_GROUPS: &str =
     "join with groups: … FROM a LEFT JOIN (SELECT key, … GROUP BY key) AS b ON b.key = a.key";
 
-/// Whether the conditions of a subquery may be lifted to its top.
+/// True if the conditions of a subquery may be lifted to its top.
 struct Check<'a> {
     place: Place,
     /// The outer columns that the subquery names.
@@ -439,7 +439,7 @@ fn over_alias(alias: &SubqueryAlias, mut below: Lifted) -> Result<Lifted> {
     Ok(below)
 }
 
-/// Whether a condition below a join, or its own, decides what a row is joined with, and not whether it is there.
+/// True if a condition below a join, or its own, decides what a row is joined with, and not whether it is there.
 fn is_lost_in_join(join: &Join, inputs: &[Lifted]) -> bool {
     use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
     let (left, right) = match join.join_type {
@@ -453,7 +453,7 @@ fn is_lost_in_join(join: &Join, inputs: &[Lifted]) -> bool {
     is_own || inputs.iter().zip([left, right]).any(|(input, is_lost)| is_lost && input.is_any)
 }
 
-/// Whether each partition of a window has the rows of one outer row.
+/// True if each partition of a window has the rows of one outer row.
 fn is_by_keys(window: &Window, below: &Lifted) -> bool {
     let is_by_keys = |expr: &Expr| match expr {
         Expr::WindowFunction(function) => {

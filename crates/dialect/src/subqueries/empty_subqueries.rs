@@ -49,13 +49,13 @@ impl AnalyzerRule for EmptySubqueries {
     }
 }
 
-/// Whether it is a subquery that may have no row, and of which DataFusion may know no null.
+/// True if it is a subquery that may have no row, and of which DataFusion may know no null.
 fn is_mistaken(expr: &Expr) -> bool {
     let Expr::ScalarSubquery(subquery) = expr else { return false };
     !stays_nullable(&subquery.subquery, 0) && !gives_one_row(&subquery.subquery)
 }
 
-/// Whether a column of a plan is one of a table that may be null there.
+/// True if a column of a plan is one of a table that may be null there.
 fn stays_nullable(plan: &LogicalPlan, column: usize) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => {

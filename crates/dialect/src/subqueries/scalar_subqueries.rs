@@ -92,7 +92,7 @@ struct FirstRow {
     order: Vec<SortExpr>,
     /// `value` and `order` are of its columns.
     input: Arc<LogicalPlan>,
-    /// Whether it has no other row.
+    /// True if it has no other row.
     is_only: bool,
 }
 

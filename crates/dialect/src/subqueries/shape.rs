@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// Whether a node's expressions have subqueries.
+/// True if a node's expressions have subqueries.
 pub(super) fn has_subqueries(node: &LogicalPlan) -> Result<bool> {
     let mut has_any = false;
     node.each_expression(&mut |expr| {
@@ -45,7 +45,7 @@ pub(super) fn has_subquery(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// Whether a subquery is `SELECT aggregate(…) FROM …`, of which no condition leaves a row out.
+/// True if a subquery is `SELECT aggregate(…) FROM …`, of which no condition leaves a row out.
 pub(super) fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
@@ -91,7 +91,7 @@ pub(super) fn key_column<'a>(condition: &'a Expr, schema: &DFSchema) -> Result<O
     })
 }
 
-/// Whether a cast gives unlike values for unlike values. Comparisons of columns of unlike types have such casts.
+/// True if a cast gives unlike values for unlike values. Comparisons of columns of unlike types have such casts.
 fn is_widening(from: &DataType, to: &DataType) -> bool {
     let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     match (from, to) {

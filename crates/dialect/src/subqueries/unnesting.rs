@@ -33,7 +33,7 @@ pub(crate) struct Unnesting {
 }
 
 impl Unnesting {
-    /// Whether the optimizer makes a plan without subqueries, but for those that are computed once.
+    /// True if the optimizer makes a plan without subqueries, but for those that are computed once.
     fn is_answered(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<bool> {
         let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()));
         let plan = Optimizer::with_rules(self.rules.clone()).optimize(plan.clone(), &context, |_, _| {})?;
@@ -80,7 +80,7 @@ fn lost() -> DataFusionError {
     Error::new(ErrorKind::Invalid, message).with_hint(hint).into()
 }
 
-/// Whether a plan has subqueries that depend on the rows around them, or predicates where DataFusion has no joins for them.
+/// True if a plan has subqueries that depend on the rows around them, or predicates where DataFusion has no joins for them.
 fn may_be_refused(plan: &LogicalPlan) -> Result<bool> {
     let mut may_be = false;
     plan.each_with_subqueries(&mut |node| {
@@ -102,7 +102,7 @@ fn may_be_refused(plan: &LogicalPlan) -> Result<bool> {
     Ok(may_be)
 }
 
-/// Whether a plan has subqueries that are no values which are computed once for the statement.
+/// True if a plan has subqueries that are no values which are computed once for the statement.
 fn has_dependent(plan: &LogicalPlan) -> Result<bool> {
     let mut has_any = false;
     plan.each_with_subqueries(&mut |node| {

@@ -259,7 +259,7 @@ fn any(rows: LogicalPlanBuilder) -> Result<Expr> {
     Ok(scalar_subquery(count.build()?.into()).gt(lit(0_i64)))
 }
 
-/// Whether a subquery gives the same rows each time it runs.
+/// True if a subquery gives the same rows each time it runs.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut is_repeatable = true;
     plan.each_with_subqueries(&mut |node| {

@@ -73,7 +73,7 @@ fn refused(what: &str) -> DataFusionError {
     error.with_hint("compare their seconds: extract(epoch FROM i)").into()
 }
 
-/// Whether an expression is an interval that is not comparable as it is.
+/// True if an expression is an interval that is not comparable as it is.
 ///
 /// # Errors
 /// For a list or struct with intervals.

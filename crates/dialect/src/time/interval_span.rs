@@ -58,7 +58,7 @@ impl NormalInterval {
         ScalarUDF::from(Self).call(vec![expr])
     }
 
-    /// Whether an expression, whatever its alias, is a call of this function.
+    /// True if an expression, whatever its alias, is a call of this function.
     pub(crate) fn is_call(expr: &Expr) -> bool {
         match expr {
             Expr::Alias(alias) => Self::is_call(&alias.expr),
@@ -92,7 +92,7 @@ impl ScalarUDFImpl for NormalInterval {
     }
 }
 
-/// Whether a type is that of intervals, or of lists or structs with intervals.
+/// True if a type is that of intervals, or of lists or structs with intervals.
 pub fn contains_interval(of: &DataType) -> bool {
     match of {
         DataType::Interval(_) => true,

@@ -26,7 +26,7 @@ use crate::Error;
 pub(crate) struct TimeCast {
     kind: Kind,
     to: DataType,
-    /// Whether a value that cannot be cast is null (`TRY_CAST`), and not an error.
+    /// True if a value that cannot be cast is null (`TRY_CAST`), and not an error.
     or_null: bool,
 }
 

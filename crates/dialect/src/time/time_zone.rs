@@ -27,7 +27,7 @@ use crate::Error;
 /// The name of the function that `AT TIME ZONE` is, as in PostgreSQL.
 pub(crate) const TIMEZONE: &str = "timezone";
 
-/// Whether a zone is UTC, in which a timestamp has the same number with it and without it.
+/// True if a zone is UTC, in which a timestamp has the same number with it and without it.
 pub(crate) fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "+00:00")
 }

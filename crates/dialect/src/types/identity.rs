@@ -47,7 +47,7 @@ impl Identity {
         }
     }
 
-    /// Whether an expression is a call of this function.
+    /// True if an expression is a call of this function.
     pub fn is_called_by(self, expr: &Expr) -> bool {
         matches!(expr, Expr::ScalarFunction(call) if call.func.inner().downcast_ref::<Self>() == Some(&self))
     }

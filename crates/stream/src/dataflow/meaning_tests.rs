@@ -54,7 +54,7 @@ fn answer(select: &str, rows_in: RecordBatch) -> Result<Vec<String>, String> {
     run().map(|out| rows(&out).unwrap()).map_err(text)
 }
 
-/// Whether a statement is a list of expressions, to which a stream can be added behind.
+/// True if a statement is a list of expressions, to which a stream can be added behind.
 fn reads_nothing(sql: &str) -> bool {
     let Ok(mut statements) = DFParser::parse_sql(sql) else { return false };
     let Some(Statement::Statement(statement)) = statements.pop_front() else { return false };

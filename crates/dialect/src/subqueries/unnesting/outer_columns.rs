@@ -88,7 +88,7 @@ fn subquery_in(expr: &mut Expr) -> Option<&mut Subquery> {
     }
 }
 
-/// Whether it is the right side of a `JOIN LATERAL`.
+/// True if it is the right side of a `JOIN LATERAL`.
 pub(super) fn is_lateral(right: &LogicalPlan) -> bool {
     match right {
         LogicalPlan::SubqueryAlias(alias) => matches!(*alias.input, LogicalPlan::Subquery(_)),

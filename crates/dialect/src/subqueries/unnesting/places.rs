@@ -126,7 +126,7 @@ fn in_expressions(node: &LogicalPlan, mut host: Host<'_>) -> Result<Option<Logic
     if passes_on { passing_on(node, plan).map(Some) } else { Ok(Some(plan)) }
 }
 
-/// Whether a node compares a value that has a subquery in it with `ANY` or `ALL` of another.
+/// True if a node compares a value that has a subquery in it with `ANY` or `ALL` of another.
 fn compares_subqueries(node: &LogicalPlan) -> Result<bool> {
     let mut does = false;
     node.each_expression(&mut |expr| {
@@ -146,7 +146,7 @@ struct Host<'a> {
     plan: LogicalPlan,
     /// Whether DataFusion has no join for any predicate here.
     takes_all: bool,
-    /// Whether it has none for comparisons with `ANY` and `ALL`.
+    /// True if it has none for comparisons with `ANY` and `ALL`.
     takes_comparisons: bool,
     names: &'a AliasGenerator,
 }
@@ -279,7 +279,7 @@ impl<'a> Host<'a> {
         Ok(Expr::Column(Column::new_unqualified(name)))
     }
 
-    /// Whether a value compares so with any of a subquery's rows, or `otherwise`: unknown if it does with none, and a comparison is
+    /// True if a value compares so with any of a subquery's rows, or `otherwise`: unknown if it does with none, and a comparison is
     /// unknown.
     fn compared(&mut self, value: &Expr, op: Operator, rows: &Subquery, otherwise: bool) -> Result<Expr> {
         if value.is_volatile() || value.contains_outer() {

@@ -19,7 +19,7 @@ const AGGREGATES: [&str; 9] =
 /// Window functions that give the same for rows that are alike to their `ORDER BY`.
 const RANKS: [&str; 2] = ["rank", "dense_rank"];
 
-/// Whether each evaluation of `plan` gives the same values of `columns`.
+/// True if each evaluation of `plan` gives the same values of `columns`.
 pub(super) fn repeats(plan: &LogicalPlan, columns: &[Column]) -> Result<bool> {
     let Some(uncertain) = uncertain(plan)? else { return Ok(false) };
     for column in columns {
@@ -228,7 +228,7 @@ fn apart(plan: &LogicalPlan) -> Vec<Column> {
         .collect()
 }
 
-/// Whether it gives the same for rows that are alike to its `ORDER BY`.
+/// True if it gives the same for rows that are alike to its `ORDER BY`.
 fn is_rank(function: &WindowFunction) -> bool {
     match &function.fun {
         WindowFunctionDefinition::AggregateUDF(aggregate) => {
