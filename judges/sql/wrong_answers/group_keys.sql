@@ -231,3 +231,18 @@ SELECT a, count(*) FROM (VALUES (1), (2)) AS g(a) GROUP BY ROLLUP (1) ORDER BY a
 --> 1 | 1
 --> 2 | 1
 --> NULL | 2
+
+-- Keys that a join made equal are not equal any more above grouping sets.
+CREATE TABLE alike_l AS SELECT * FROM (VALUES (1, 1)) AS v(a, b);
+
+CREATE TABLE alike_r AS SELECT * FROM (VALUES (1)) AS v(c);
+
+SELECT a, b, c FROM alike_l JOIN alike_r ON a = c GROUP BY CUBE (a, b, c) ORDER BY 1, 2, 3;
+--> 1 | 1 | 1
+--> 1 | 1 | NULL
+--> 1 | NULL | 1
+--> 1 | NULL | NULL
+--> NULL | 1 | 1
+--> NULL | 1 | NULL
+--> NULL | NULL | 1
+--> NULL | NULL | NULL

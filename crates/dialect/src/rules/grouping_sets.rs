@@ -53,8 +53,8 @@ impl PhysicalOptimizerRule for GroupingSets {
 fn without_order(aggregate: &AggregateExec, options: &Arc<ConfigOptions>) -> Result<AggregateExec> {
     let schema = aggregate.input().schema();
     let groups = aggregate.group_expr();
-    let keys = groups.expr().iter().map(|(key, name)| {
-        Ok((Arc::new(unordered(key, &schema, options)?) as Arc<dyn PhysicalExpr>, name.clone()))
+    let keys = groups.expr().iter().enumerate().map(|(number, (key, name))| {
+        Ok((Arc::new(unordered(number, key, &schema, options)?) as Arc<dyn PhysicalExpr>, name.clone()))
     });
     let groups = PhysicalGroupBy::new(
         keys.collect::<Result<_>>()?,
@@ -73,6 +73,7 @@ fn without_order(aggregate: &AggregateExec, options: &Arc<ConfigOptions>) -> Res
 }
 
 fn unordered(
+    number: usize,
     key: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
     options: &Arc<ConfigOptions>,
@@ -86,14 +87,14 @@ fn unordered(
         )
     };
     let anything = call(Unordered::Anything, Vec::new())?;
-    call(Unordered::Key, vec![Arc::clone(key), Arc::new(anything)])
+    call(Unordered::Key(number), vec![Arc::clone(key), Arc::new(anything)])
 }
 
 /// What hides an order: it is of arguments one of which may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Unordered {
-    /// Its first argument.
-    Key,
+    /// Its first argument, the key of that number: two keys that a join made equal are not equal any more.
+    Key(usize),
     /// Null, of which only this knows.
     Anything,
 }
@@ -101,7 +102,7 @@ enum Unordered {
 impl ScalarUDFImpl for Unordered {
     fn name(&self) -> &str {
         match self {
-            Self::Key => "unordered",
+            Self::Key(_) => "unordered",
             Self::Anything => "anything",
         }
     }
@@ -110,7 +111,7 @@ impl ScalarUDFImpl for Unordered {
         static OF_TWO: LazyLock<Signature> = LazyLock::new(|| Signature::any(2, Volatility::Immutable));
         static OF_NONE: LazyLock<Signature> = LazyLock::new(|| Signature::nullary(Volatility::Volatile));
         match self {
-            Self::Key => &OF_TWO,
+            Self::Key(_) => &OF_TWO,
             Self::Anything => &OF_NONE,
         }
     }
