@@ -87,3 +87,24 @@ SELECT DISTINCT a.n FROM t AS a LEFT JOIN (SELECT 2 AS v) AS b ON TRUE JOIN LATE
 --> 3
 SELECT DISTINCT a.n FROM t AS a LEFT JOIN (SELECT NULL AS v) AS b ON TRUE JOIN LATERAL (SELECT 1 FROM u WHERE u.n >= b.v) AS s ON TRUE;
 --> no rows
+
+-- The grand total of no rows is a row, whatever its value needs of it.
+CREATE TABLE totals_l AS SELECT * FROM (VALUES (1), (2)) AS v(a);
+
+CREATE TABLE totals_r AS SELECT * FROM (VALUES (2)) AS v(c);
+
+SELECT a, (SELECT count(*) IS NULL FROM totals_r WHERE c = a) AS x FROM totals_l ORDER BY a;
+--> 1 | false
+--> 2 | false
+
+SELECT a FROM totals_l WHERE (SELECT count(*) IS NOT NULL FROM totals_r WHERE c = a) ORDER BY a;
+--> 1
+--> 2
+
+SELECT a, (SELECT 5 FROM totals_r WHERE c = a HAVING count(*) = 0) AS x, (SELECT 5 FROM totals_r WHERE c = a HAVING count(*) >= 0) AS y, (SELECT max(c) FROM totals_r WHERE c = a HAVING count(*) > 0) AS z FROM totals_l ORDER BY a;
+--> 1 | 5 | 5 | NULL
+--> 2 | NULL | 5 | 2
+
+SELECT a, (SELECT count(*) * 0 FROM totals_r WHERE c = a) AS x, (SELECT coalesce(max(c), 0) IS NOT NULL FROM totals_r WHERE c = a) AS y FROM totals_l ORDER BY a;
+--> 1 | 0 | true
+--> 2 | 0 | true

@@ -3,10 +3,12 @@ use std::sync::Arc;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
     Distinct, Expr, Filter, Join, JoinType, LogicalPlan, Subquery, SubqueryAlias, Window,
 };
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use yeoul_base::ErrorKind;
 
@@ -252,6 +254,42 @@ const NUMBER_ROWS: &str =
 const JOIN_GROUPS: &str =
     "join with groups: … FROM a LEFT JOIN (SELECT key, … GROUP BY key) AS b ON b.key = a.key";
 
+/// Refuses a grand total whose columns the value does not need, or not any more once it is simplified, and one with a `HAVING`. Its row is
+/// there if no row meets the conditions, and DataFusion finds out by these columns what the value is then.
+fn check_total(plan: &LogicalPlan) -> Result<()> {
+    let (mut is_simple, mut is_filtered) = (true, false);
+    let mut below = plan;
+    loop {
+        below = match below {
+            LogicalPlan::Projection(projection) => {
+                let context = SimplifyContext::builder().with_schema(Arc::clone(projection.input.schema()));
+                let simplifier = ExprSimplifier::new(context.build());
+                for expr in &projection.expr {
+                    let simple = simplifier.simplify(expr.clone())?;
+                    is_simple &=
+                        !simple.column_refs().is_empty() && simple.column_refs() == expr.column_refs();
+                }
+                &projection.input
+            }
+            LogicalPlan::Filter(filter) => {
+                is_filtered = true;
+                &filter.input
+            }
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            LogicalPlan::Aggregate(aggregate)
+                if aggregate.group_expr.is_empty() && (is_filtered || !is_simple) =>
+            {
+                let hint = "join with groups, and let COALESCE and CASE say what no row means: … FROM a LEFT JOIN (SELECT key, count(*) AS n FROM b GROUP BY key) AS b ON b.key = a.key";
+                return Err(refused(
+                    "as a value, with a HAVING without GROUP BY, or without its aggregate",
+                    hint,
+                ));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// True if the conditions of a subquery may be lifted to its top.
 struct Check<'a> {
     place: Place,
@@ -268,7 +306,7 @@ impl Check<'_> {
         let lifted = self.lifted(plan)?;
         match self.place {
             Place::Members | Place::Exists => self.check_limits(plan),
-            Place::Value => self.check_groups(plan),
+            Place::Value => check_total(plan).and_then(|()| self.check_groups(plan)),
             Place::InnerLateral | Place::LeftLateral => self.check_names(plan.schema().columns().iter()),
         }?;
         Ok(lifted)
