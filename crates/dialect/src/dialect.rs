@@ -15,7 +15,7 @@ use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
 use crate::time::{date_format, time_zone};
-use crate::types::substr;
+use crate::types::{list_functions, substr};
 use crate::{Result, names, numbers, parse, plan, refuse, rules};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
@@ -55,6 +55,8 @@ impl Dialect {
         engine.extensions.insert(NumberSettings::default());
         // Lets errors point at their place in the text.
         engine.sql_parser.collect_spans = true;
+        // A number with a point is a decimal; one with an exponent is a DOUBLE, see `parse::doubles`.
+        engine.sql_parser.parse_float_as_decimal = true;
         // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
         // is: the operator that it makes of it may be.
         engine.execution.skip_physical_aggregate_schema_check = true;
@@ -84,9 +86,11 @@ impl Dialect {
         state.register_expr_planner(Arc::new(CastNames))?;
         state.register_expr_planner(Arc::new(DateArithmetic))?;
         numbers::register(&mut state)?;
+        list_functions::register(&mut state)?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.
-        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(substr::SubstringPlanner)];
+        let mut planners: Vec<Arc<dyn ExprPlanner>> =
+            vec![Arc::new(substr::SubstringPlanner), Arc::new(list_functions::Appends::of(&state)?)];
         planners.extend(state.expr_planners().iter().cloned());
         let mut state = SessionStateBuilder::new_from_existing(state).with_expr_planners(planners).build();
         let time_zone = time_zone::TimeZoneFunction::new(state.config_options());

@@ -8,7 +8,7 @@ SELECT ts FROM t WHERE ts::DATE = DATE '2024-01-01' ORDER BY ts;
 
 SELECT f FROM t WHERE f::BIGINT >= 2 AND f::BIGINT <= 3 AND floor(f)::INT = 2 ORDER BY f;
 --> 2.25
---> 2.5
+--> 2.50
 --> 2.75
 
 SELECT n FROM t WHERE n / 2 = 3 ORDER BY n;

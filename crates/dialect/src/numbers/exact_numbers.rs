@@ -9,12 +9,15 @@ use datafusion::logical_expr::{AggregateUDF, BinaryExpr, Expr, ExprSchemable, Lo
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::numbers::checked_integers::CheckedInteger;
+use crate::numbers::checked_results::CheckedResult;
 use crate::numbers::decimal_arithmetic::DecimalArithmetic;
+use crate::numbers::decimal_type::DecimalType;
 use crate::numbers::settings::wraps_integers;
 use crate::rewrite::{PlanWalk, TreeWalk, map_expressions};
+use crate::types::Identity;
 
 /// Puts functions that fail on overflow in place of `+`, `-` and `*` of integers, unless they may wrap around, and those that round
-/// in place of `/` and `*` of decimals.
+/// in place of `/` and `*` of decimals. Hides casts that cut decimals from what would compare the decimals themselves.
 ///
 /// DataFusion's physical operators can fail on overflow, but nothing says so to its planner, nor to what folds constants. Runs once
 /// the types of both sides are the same.
@@ -54,13 +57,25 @@ fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) 
             {
                 return Transformed::yes(checked.call(vec![*left, *right]));
             }
-            match DecimalArithmetic::in_place_of(op, &left, &right, schema) {
-                Some(rounded) => {
-                    *has_other_type = true;
-                    Transformed::yes(rounded.call(*left, *right))
+            if let Some(rounded) = DecimalArithmetic::in_place_of(op, &left, &right, schema) {
+                *has_other_type = true;
+                return Transformed::yes(rounded.call(*left, *right));
+            }
+            let kinds = left.get_type(schema).and_then(|kind| Ok((kind, right.get_type(schema)?)));
+            match kinds.ok().and_then(|(kind, of_right)| CheckedResult::of(op, &kind, &of_right)) {
+                Some(check) => {
+                    // The outermost of operators in each other is enough.
+                    let [left, right] = [left, right].map(|side| Box::new(CheckedResult::unchecked(*side)));
+                    Transformed::yes(check.call(Expr::BinaryExpr(BinaryExpr { left, op, right })))
                 }
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             }
+        }
+        Expr::Negative(operand) if operand.get_type(schema).is_ok_and(|kind| kind.is_floating()) => {
+            Transformed::yes(CheckedResult::OneNan.call(Expr::Negative(operand)))
+        }
+        Expr::ScalarFunction(call) if GIVE_NAN.contains(&call.func.name()) => {
+            Transformed::yes(CheckedResult::OneNan.call(Expr::ScalarFunction(call)))
         }
         Expr::Negative(operand) if !wraps => match integers_of(&operand, &operand, schema) {
             Some(kind) => Transformed::yes(CheckedInteger::negative(&kind).call(vec![*operand])),
@@ -77,9 +92,34 @@ fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) 
             }
             _ => Transformed::no(Expr::WindowFunction(call)),
         },
+        cast @ (Expr::Cast(_) | Expr::TryCast(_)) if cuts(&cast, schema) => {
+            Transformed::yes(Identity::Cut.call(cast))
+        }
         other => Transformed::no(other),
     }
 }
+
+/// Whether an expression casts a decimal to a number with fewer digits behind the point. DataFusion would compare the decimal itself
+/// with what the cast is compared with: `CAST(1.2 AS INT) = 1` is `1.2 = 1.0` to it.
+fn cuts(expr: &Expr, schema: &DFSchema) -> bool {
+    let (from, to) = match expr {
+        Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
+        Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),
+        _ => return false,
+    };
+    let scale = match DecimalType::of(to) {
+        Some(to) => to.scale,
+        None if to.is_integer() => 0,
+        None => return false,
+    };
+    from.get_type(schema).is_ok_and(|from| DecimalType::of(&from).is_some_and(|from| from.scale > scale))
+}
+
+/// Functions of floats that give NaN for a number that has no such value.
+const GIVE_NAN: [&str; 17] = [
+    "acos", "acosh", "asin", "atan2", "atanh", "cos", "cot", "ln", "log", "log10", "log2", "nanvl", "power",
+    "signum", "sin", "sqrt", "tan",
+];
 
 fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply)

@@ -4,10 +4,13 @@
 //! - [`rounding`]: quotients of integers, rounded half up;
 //! - [`decimal_arithmetic`]: `/` and `*` of decimals, as functions;
 //! - [`checked_integers`]: `+`, `-`, `*` and unary `-` of integers, as functions that fail where the result does not fit;
+//! - [`checked_results`]: digits and NaNs of what operators give;
 //! - [`exact_sum`]: `sum` of integers and decimals; [`sums`]: what it adds up in;
 //! - [`counted_rows`]: the rows that an aggregate counts;
 //! - [`exact_average`]: `avg` of decimals;
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
+//! - [`float_decimals`]: decimals beside floats, which are floats;
+//! - [`null_powers`]: `power` and `log` of nulls;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`settings`] has `yeoul.wrap_integers`.
 //!
@@ -15,6 +18,7 @@
 //! is done otherwise.
 
 pub(crate) mod checked_integers;
+pub(crate) mod checked_results;
 mod counted_rows;
 pub(crate) mod decimal_arithmetic;
 mod decimal_type;
@@ -23,7 +27,9 @@ mod exact_median;
 pub(crate) mod exact_numbers;
 mod exact_percentile;
 pub(crate) mod exact_sum;
+pub(crate) mod float_decimals;
 pub mod framed_accumulator;
+mod null_powers;
 mod quotients;
 mod rounding;
 pub(crate) mod settings;
@@ -44,6 +50,7 @@ use crate::Error;
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
+    null_powers::NullPower::register(state)?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_sum::ExactSum::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_average::ExactAverage::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_median::ExactMedian::new())))?;

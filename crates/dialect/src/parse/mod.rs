@@ -1,7 +1,9 @@
 //! Reading of SQL: a statement is parsed, and corrected where DataFusion's parser reads something else than SQL means.
 //!
 //! - [`ambiguous`]: what other systems disagree about;
+//! - [`any_of`]: comparisons with `ANY` and `ALL` elements of a list;
 //! - [`chains`]: thousands of operators in a row;
+//! - [`doubles`]: numbers with an exponent;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
 //! - [`intervals`]: units of intervals;
@@ -15,7 +17,9 @@
 //! - [`wide_integers`]: integers with more digits than 64 bits hold.
 
 mod ambiguous;
+mod any_of;
 pub(crate) mod chains;
+mod doubles;
 mod from_first;
 mod grouping_tuples;
 mod intervals;
@@ -66,6 +70,7 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     let mut statement = parsed(tokens, state)?;
     numbers::check(&written)?;
     wide_integers::check(&written)?;
+    doubles::check(&written)?;
     let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
     match walk(&mut statement, &mut Corrections { is_generic }) {
         ControlFlow::Continue(()) => Ok(statement),
@@ -145,6 +150,8 @@ impl VisitorMut for Calls {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
         time_zones::call(expr);
         similar::match_whole(expr);
+        any_of::call(expr);
+        doubles::make_double(expr);
         ControlFlow::Continue(())
     }
 }
@@ -160,6 +167,13 @@ pub(crate) mod tests {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
         let visited = walk(&mut statement, &mut Corrections { is_generic: true });
         assert!(visited.is_continue(), "{written}");
+        statement.to_string()
+    }
+
+    /// What it is once operators are called as functions.
+    pub(crate) fn called(written: &str) -> String {
+        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        call_functions(&mut statement);
         statement.to_string()
     }
 }

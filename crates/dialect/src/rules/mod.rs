@@ -15,6 +15,7 @@
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`rule_order`]: the places of our rules among DataFusion's;
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
+//! - [`three_values`]: keeps null where a condition would be simplified to two values;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
 
 mod fenced_limits;
@@ -33,6 +34,7 @@ mod outer_sides;
 mod parts_apart;
 mod rule_order;
 mod set_operations;
+mod three_values;
 mod unbounded_floats;
 
 pub(crate) use order::with_rules;

@@ -10,9 +10,9 @@ use super::rule_order::in_order;
 use super::{
     fenced_limits, filter_equalities, filter_ranges, grand_totals, grouping_sets, in_lists, key_dependencies,
     limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides, parts_apart,
-    set_operations, unbounded_floats,
+    set_operations, three_values, unbounded_floats,
 };
-use crate::numbers::exact_numbers;
+use crate::numbers::{exact_numbers, float_decimals};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
 use crate::subqueries::{
     correlated_subqueries, empty_subqueries, in_subqueries, lateral_joins, ordering_subqueries,
@@ -24,9 +24,10 @@ use crate::time::{
 use crate::types::list_casts;
 
 /// The rules that run once on each plan, before the optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 10] = [
+const ANALYZER: [Step<AnalyzingRule>; 12] = [
     // Before DataFusion adds casts of its own.
     First(|| Arc::new(list_casts::ListCasts)),
+    First(|| Arc::new(float_decimals::FloatDecimals)),
     First(|| Arc::new(dates_as_timestamps::DatesAsTimestamps)),
     First(|| Arc::new(interval_frames::IntervalFrames)),
     Around("type_coercion", |rule| Arc::new(outer_types::OuterTypes(rule))),
@@ -36,6 +37,7 @@ const ANALYZER: [Step<AnalyzingRule>; 10] = [
     Last(|| Arc::new(ordering_subqueries::OrderingSubqueries)),
     Last(|| Arc::new(outer_aggregates::OuterAggregates)),
     Last(|| Arc::new(exact_numbers::ExactNumbers)),
+    Last(|| Arc::new(three_values::ThreeValues)),
 ];
 
 /// The rules of the analyzer that come behind `unnesting`, once all types are known.
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 10..];
+        let own = &analyzing[analyzing.len() - 11..];
         assert_eq!(
             own,
             [
@@ -153,6 +155,7 @@ mod tests {
                 "ordering_subqueries",
                 "outer_aggregates",
                 "exact_numbers",
+                "three_values",
                 "unnesting",
                 "patterns",
                 "time_values",

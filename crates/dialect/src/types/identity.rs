@@ -25,6 +25,8 @@ pub enum Identity {
     PartitionKey,
     /// A cast, which is part of this function's name in a plan.
     NamedCast,
+    /// A decimal that a cast has cut: to be equal to 1 says nothing about the digits that it had.
+    Cut,
     /// An item of an `IN` list that is computed for each row: an array of values, even if a batch has none.
     Varying,
 }
@@ -43,6 +45,7 @@ impl Identity {
             Self::Nullable => "nullable",
             Self::PartitionKey => "partition_key",
             Self::NamedCast => "named_cast",
+            Self::Cut => "cut",
             Self::Varying => "varying",
         }
     }

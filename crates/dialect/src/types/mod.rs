@@ -2,10 +2,12 @@
 //!
 //! - [`identity`]: functions that give what they are given, and hide it from the optimizer;
 //! - [`list_casts`]: refuses to make a list of one value of what is none;
+//! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
 //! - [`substr`]: parts of texts, with a start that counts from the end.
 
 pub(crate) mod identity;
 pub(crate) mod list_casts;
+pub(crate) mod list_functions;
 pub(crate) mod substr;
 
 pub use identity::Identity;

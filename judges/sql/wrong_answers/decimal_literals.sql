@@ -1,0 +1,59 @@
+-- A number with a point is a decimal; one with an exponent is a DOUBLE. Beside a DOUBLE, a decimal is one.
+SELECT 0.1 + 0.2 = 0.3, 10.3 * 3.0, CAST(1.005 AS DECIMAL(10, 2)), round(1.005, 2), 12345678901111111 % 2.0, 1e3, -1.5e-3;
+--> true | 30.90 | 1.01 | 1.01 | 1.0 | 1000.0 | -0.0015
+
+CREATE TABLE money(a DECIMAL(38, 10));
+
+INSERT INTO money VALUES (12345678901234567890.12);
+
+SELECT a FROM money WHERE a = 12345678901234567890.12;
+--> 12345678901234567890.1200000000
+
+SELECT * FROM (VALUES (1.5), (2.25), (NULL), (3));
+--> 1.50
+--> 2.25
+--> NULL
+--> 3.00
+
+SELECT * FROM (VALUES (1.5), ('NaN'::DOUBLE), (1e300));
+--> 1.5
+--> NaN
+--> 1e300
+
+SELECT 1.5 UNION ALL SELECT 1e20 UNION ALL SELECT 2;
+--> 1.5
+--> 1e20
+--> 2.0
+
+SELECT x > 0.5, x = 0.5, x IN (0.5, 1e30), x BETWEEN 0.5 AND 1e31, coalesce(x, 0.5), CASE WHEN x > 2 THEN x ELSE 0.5 END, lag(x, 1, 0.5) OVER () FROM (VALUES (1e30), (NULL)) AS v(x);
+--> true | false | true | true | 1e30 | 1e30 | 0.5
+--> NULL | NULL | NULL | NULL | 0.5 | 0.5 | 1e30
+
+SELECT 1e30 IN (SELECT 1.5) AS a, 1.5 IN (SELECT 1e30) AS b, 1.5 > ALL (SELECT 1e30) AS c;
+--> false | false | false
+
+SELECT [1.5, 1e30], array_has([1e30], 1.5), array_has([1.25], 2.5), array_append([1.5], 1e30), [1e0] || 1.5, 1.5 || [2.25], [1.5] = [1e30];
+--> [1.5, 1e30] | false | false | [1.5, 1e30] | [1.0, 1.5] | [1.50, 2.25] | false
+
+SELECT 1e309;
+--> refused: too large for a DOUBLE
+
+SELECT 12345678901234567890123456789012345678 * 10;
+--> refused: more than 38 digits
+
+SELECT a + a FROM (VALUES (99999999999999999999999999999999999999)) AS v(a);
+--> refused: overflow
+
+-- What a cast cuts off is not known of its result.
+CREATE TABLE cut AS SELECT * FROM (VALUES (1.2), (1.4), (2.0)) AS v(n);
+
+SELECT n FROM cut WHERE n::INT = 1 ORDER BY n;
+--> 1.2
+--> 1.4
+
+SELECT n FROM cut WHERE n::INT > 1 OR n::DECIMAL(3, 0) = 3;
+--> 2.0
+
+SELECT n FROM (SELECT n::INT AS k, n FROM cut) WHERE k IN (1) ORDER BY n;
+--> 1.2
+--> 1.4
