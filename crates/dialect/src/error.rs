@@ -1,6 +1,7 @@
 //! Errors of statements: for a program their kind, for a person a message, a place and a hint.
 
 mod from_datafusion;
+mod other_names;
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -130,7 +130,7 @@ impl Pipeline {
                 .to_owned(),
             Self::KeyedState => format!(
                 "CREATE VIEW keyed AS SELECT id % {STATE_KEYS} AS k, to_timestamp_micros(sent) AS sent_at, ts FROM a;\n\
-                 INSERT INTO results SELECT k, count AS n, CAST(last_time AS BIGINT) AS sent \
+                 INSERT INTO results SELECT k, count AS n, CAST(extract(epoch FROM last_time) * 1000000 AS BIGINT) AS sent \
                  FROM running_count(TABLE keyed PARTITION BY k, time => DESCRIPTOR(sent_at), timeout => INTERVAL '30' MINUTE) \
                  EMIT UPDATES;"
             ),

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use url::Url;
 use yeoul_base::ErrorKind;
 
+use super::other_names::written_as;
 use super::{Error, Shortage, TARGET_FULL, is_full};
 use crate::{Place, Span, suggest};
 
@@ -396,6 +397,11 @@ impl Error {
                 None => (message, None),
             };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
+        // Letters lead astray: to these, `strftime` is like `to_time`, and `if` like `sin`.
+        let hint = match text.strip_prefix("Invalid function '").and_then(|text| text.split_once('\'')) {
+            Some((name, _)) => written_as(name).map(|written| format!("write {written}")).or(hint),
+            None => hint,
+        };
         match hint.or_else(|| way_out(message).map(ToOwned::to_owned)) {
             Some(hint) => error.with_hint(hint),
             None => error,

@@ -51,6 +51,8 @@ use crate::Error;
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     null_powers::NullPower::register(state)?;
+    let signum = state.udf("signum")?;
+    state.register_udf(Arc::new(signum.as_ref().clone().with_aliases(["sign"])))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_sum::ExactSum::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_average::ExactAverage::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_median::ExactMedian::new())))?;

@@ -9,9 +9,11 @@
 //! - [`intervals`]: units of intervals;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
+//! - [`order_by_all`]: `ORDER BY ALL`;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens;
+//! - [`synonyms`]: what others write by another name;
 //! - [`time_zones`]: `AT TIME ZONE`;
 //! - [`visit`]: visits of the SQL in a statement;
 //! - [`wide_integers`]: integers with more digits than 64 bits hold.
@@ -25,9 +27,11 @@ mod grouping_tuples;
 mod intervals;
 mod materialized;
 mod numbers;
+mod order_by_all;
 mod precedence;
 mod similar;
 mod span;
+mod synonyms;
 mod time_zones;
 pub(crate) mod visit;
 mod wide_integers;
@@ -39,7 +43,7 @@ use datafusion::common::DataFusionError;
 use datafusion::common::config::Dialect;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, Select, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, VisitorMut};
 use datafusion::sql::sqlparser::dialect::{Dialect as SyntaxOf, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
@@ -68,6 +72,7 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     intervals::make_singular(&mut tokens);
     materialized::leave_out(&mut tokens);
     let mut statement = parsed(tokens, state)?;
+    synonyms::without_temporary(&mut statement);
     numbers::check(&written)?;
     wide_integers::check(&written)?;
     doubles::check(&written)?;
@@ -116,6 +121,7 @@ impl Corrections {
             ambiguous::check(expr)?;
         }
         similar::check(expr)?;
+        synonyms::check(expr)?;
         match expr {
             Expr::Interval(interval) => intervals::complete(interval),
             _ => Ok(()),
@@ -125,6 +131,11 @@ impl Corrections {
 
 impl VisitorMut for Corrections {
     type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        order_by_all::complete(query);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         from_first::complete(select);
@@ -151,6 +162,7 @@ impl VisitorMut for Calls {
         time_zones::call(expr);
         similar::match_whole(expr);
         any_of::call(expr);
+        synonyms::translate(expr);
         doubles::make_double(expr);
         ControlFlow::Continue(())
     }

@@ -21,12 +21,13 @@ use crate::subqueries::{
 use crate::time::{
     dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns, time_values,
 };
-use crate::types::list_casts;
+use crate::types::{list_casts, refused_operands};
 
 /// The rules that run once on each plan, before the optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 12] = [
+const ANALYZER: [Step<AnalyzingRule>; 13] = [
     // Before DataFusion adds casts of its own.
     First(|| Arc::new(list_casts::ListCasts)),
+    First(|| Arc::new(refused_operands::RefusedOperands)),
     First(|| Arc::new(float_decimals::FloatDecimals)),
     First(|| Arc::new(dates_as_timestamps::DatesAsTimestamps)),
     First(|| Arc::new(interval_frames::IntervalFrames)),

@@ -4,6 +4,10 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::interval_products::IntervalProduct;
+
+/// An interval times or by a number is an [`IntervalProduct`], which DataFusion has not.
+///
 /// A date and an interval are a timestamp, as in PostgreSQL and DuckDB: `DATE '2024-01-01' - INTERVAL '1 second'` is the last second of
 /// 2023. DataFusion's is a date, which forgets the time of day.
 #[derive(Debug)]
@@ -26,6 +30,13 @@ impl ExprPlanner for DateArithmetic {
             }
             (BinaryOperator::Plus, (Ok(DataType::Interval(_)), Ok(date))) if is_date(&date) => {
                 expr.right = cast(expr.right, timestamp_for(&expr.left));
+            }
+            (op, (Ok(left), Ok(right))) => {
+                let product =
+                    IntervalProduct::of(op, (expr.left.clone(), &left), (expr.right.clone(), &right));
+                if let Some(product) = product {
+                    return Ok(PlannerResult::Planned(product));
+                }
             }
             _ => {}
         }

@@ -5,6 +5,7 @@
 //! - [`dates_as_timestamps`]: dates compared with timestamps; [`finer_literals`]: columns compared with literals of a finer unit;
 //! - [`interval_order`]: intervals compared, sorted and grouped by their length; [`interval_frames`]: windows ordered by one;
 //! - [`interval_extremes`]: `min` and `max` of intervals; [`interval_span`]: the length of one; [`interval_part`]: `extract` from one;
+//! - [`interval_products`]: intervals times numbers;
 //! - [`interval_text`]: intervals as they are written; [`time_text`]: times as they are shown;
 //! - [`time_casts`]: between times and texts, and times with and without a zone; [`time_values`] puts them into plans;
 //! - [`time_zone`]: `AT TIME ZONE`.
@@ -17,6 +18,7 @@ pub(crate) mod interval_extremes;
 pub(crate) mod interval_frames;
 pub(crate) mod interval_order;
 pub(crate) mod interval_part;
+mod interval_products;
 pub(crate) mod interval_span;
 pub(crate) mod interval_text;
 pub(crate) mod patterns;

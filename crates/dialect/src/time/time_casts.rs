@@ -1,4 +1,4 @@
-//! Casts between times and texts, and between times with and without a zone, where Arrow's differ from what PostgreSQL, Spark and
+//! Casts between times and texts or numbers, and between times with and without a zone, where Arrow's differ from what PostgreSQL, Spark and
 //! DuckDB agree on.
 
 use std::sync::{Arc, LazyLock};
@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, StringArray, StringBuilder,
 };
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -40,6 +40,11 @@ enum Kind {
     IntoZone,
     /// The wall clock of a timestamp's zone.
     OutOfZone,
+    TextToTime,
+    /// A number of seconds, whatever the unit of the timestamp.
+    SecondsToTimestamp,
+    /// The whole seconds of a timestamp, whatever its unit.
+    TimestampToSeconds,
 }
 
 impl TimeCast {
@@ -54,6 +59,11 @@ impl TimeCast {
                 Kind::IntoZone
             }
             (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => Kind::OutOfZone,
+            (from, DataType::Time32(_) | DataType::Time64(_)) if from.is_string() => Kind::TextToTime,
+            (from, DataType::Timestamp(unit, _)) if from.is_integer() && *unit != TimeUnit::Second => {
+                Kind::SecondsToTimestamp
+            }
+            (DataType::Timestamp(..), to) if to.is_integer() => Kind::TimestampToSeconds,
             _ => return None,
         };
         Some(Self { kind, to: to.clone(), or_null })
@@ -78,6 +88,24 @@ impl TimeCast {
                 Ok(time_zone::into_zone(&values, zone.as_deref().unwrap_or("UTC"))?)
             }
             Kind::OutOfZone => self.cast(&time_zone::out_of_own_zone(values)?, &self.to),
+            Kind::TextToTime => self.text_to_time(values),
+            Kind::SecondsToTimestamp => {
+                let DataType::Timestamp(_, zone) = &self.to else { unreachable!("of `between`") };
+                let seconds = self.cast(values, &DataType::Timestamp(TimeUnit::Second, zone.clone()))?;
+                self.cast(&seconds, &self.to)
+            }
+            Kind::TimestampToSeconds => {
+                let DataType::Timestamp(unit, _) = values.data_type() else { unreachable!("of `between`") };
+                let in_a_second = match unit {
+                    TimeUnit::Second => 1,
+                    TimeUnit::Millisecond => 1_000,
+                    TimeUnit::Microsecond => 1_000_000,
+                    TimeUnit::Nanosecond => 1_000_000_000,
+                };
+                let counts = cast(values, &DataType::Int64)?;
+                let seconds = counts.as_primitive::<Int64Type>();
+                self.cast(&seconds.unary::<_, Int64Type>(|count| count.div_euclid(in_a_second)), &self.to)
+            }
         }
     }
 
@@ -107,7 +135,46 @@ impl TimeCast {
         self.cast(&texts.finish(), &self.to)
     }
 
+    /// Arrow takes a number alone for one of the type's own units.
+    fn text_to_time(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        let texts = cast(values, &DataType::Utf8)?;
+        let is_time = |text: &&str| text.contains(':');
+        let others = texts.as_string::<i32>().iter().flatten().find(|text| !is_time(text));
+        match others {
+            None => self.cast(&texts, &self.to),
+            Some(text) if !self.or_null => {
+                let error = Error::new(ErrorKind::Invalid, format!("'{text}' is no time of day"));
+                Err(error.with_hint("a time is written as '10:00' or '10:00:00.5'").into())
+            }
+            Some(_) => {
+                let times: StringArray =
+                    texts.as_string::<i32>().iter().map(|text| text.filter(is_time)).collect();
+                self.cast(&times, &self.to)
+            }
+        }
+    }
+
+    /// Refuses a text with a zone for a timestamp that has none: Arrow moves it to UTC, PostgreSQL and DuckDB leave the zone out.
+    fn without_zones(&self, values: &ArrayRef) -> Result<Option<ArrayRef>> {
+        let texts = cast(values, &DataType::Utf8)?;
+        let texts = texts.as_string::<i32>();
+        let Some(text) = texts.iter().flatten().find(|text| has_other_zone(text)) else { return Ok(None) };
+        if self.or_null {
+            let others: StringArray =
+                texts.iter().map(|text| text.filter(|text| !has_other_zone(text))).collect();
+            return Ok(Some(Arc::new(others)));
+        }
+        let error = Error::new(ErrorKind::Invalid, format!("'{text}' has a zone, and a TIMESTAMP has none"));
+        let hint = "cast it to TIMESTAMPTZ, of which AT TIME ZONE 'Europe/Berlin' gives the wall clock there";
+        Err(error.with_hint(hint).into())
+    }
+
     fn text_to_timestamp(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        let without_zones = match &self.to {
+            DataType::Timestamp(_, None) => self.without_zones(values)?,
+            _ => None,
+        };
+        let values = without_zones.as_ref().unwrap_or(values);
         let read = cast(values, &self.to)?;
         if read.null_count() == values.logical_null_count() {
             return Ok(read);
@@ -153,6 +220,19 @@ impl TimeCast {
         let intervals: IntervalMonthDayNanoArray = intervals.collect::<Result<_, Error>>()?;
         Ok(Arc::new(intervals))
     }
+}
+
+/// Whether a text ends with a zone or an offset, other than that of UTC.
+fn has_other_zone(text: &str) -> bool {
+    let Some((date, rest)) = text.trim().split_once([' ', 'T', 't']) else { return false };
+    if date.is_empty() || !date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        return false;
+    }
+    let ends = |c: char| !(c.is_ascii_digit() || matches!(c, ':' | '.' | ','));
+    let zone = rest.find(ends).map_or("", |place| rest[place..].trim());
+    let is_utc = zone.eq_ignore_ascii_case("Z") || zone.eq_ignore_ascii_case("UTC");
+    let is_zero = zone.starts_with(['+', '-']) && zone[1..].bytes().all(|byte| matches!(byte, b'0' | b':'));
+    !(zone.is_empty() || is_utc || is_zero)
 }
 
 /// Whether Arrow's text of a value of this type contains a timestamp or a time of day; or, within a list or struct, any time, of
@@ -207,6 +287,9 @@ impl ScalarUDFImpl for TimeCast {
             Kind::TextToInterval => "text_to_interval",
             Kind::IntoZone => "into_zone",
             Kind::OutOfZone => "out_of_zone",
+            Kind::TextToTime => "text_to_time",
+            Kind::SecondsToTimestamp => "seconds_to_timestamp",
+            Kind::TimestampToSeconds => "timestamp_to_seconds",
         }
     }
 
@@ -250,6 +333,29 @@ mod tests {
             ("2024-01-05 10:00:00:00", "2024-01-05 10:00:00:00"),
         ] {
             assert_eq!(completed(written), expected);
+        }
+    }
+
+    #[test]
+    fn a_zone_that_a_timestamp_has_not_is_seen() {
+        for text in [
+            "2024-01-05 10:00+02",
+            "2024-01-05T10:00:00.5-01:30",
+            "2024-01-05 10:00 EST",
+            "2024-01-05 Europe/Berlin",
+        ] {
+            assert!(has_other_zone(text), "{text}");
+        }
+        for text in [
+            "2024-01-05 10:00",
+            "2024-01-05T10:00Z",
+            "2024-01-05 10:00+00:00",
+            "2024-01-05 10:00 UTC",
+            "2024-01-05",
+            "-0044-03-15",
+            "tomorrow",
+        ] {
+            assert!(!has_other_zone(text), "{text}");
         }
     }
 

@@ -3,11 +3,13 @@
 //! - [`identity`]: functions that give what they are given, and hide it from the optimizer;
 //! - [`list_casts`]: refuses to make a list of one value of what is none;
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
+//! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
 //! - [`substr`]: parts of texts, with a start that counts from the end.
 
 pub(crate) mod identity;
 pub(crate) mod list_casts;
 pub(crate) mod list_functions;
+pub(crate) mod refused_operands;
 pub(crate) mod substr;
 
 pub use identity::Identity;
