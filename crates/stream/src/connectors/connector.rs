@@ -19,7 +19,7 @@ use crate::BatchId;
 use crate::checkpoint::OutputMarker;
 use crate::checkpoint::storage::Storage;
 use crate::error::{Result, invalid};
-use crate::plan::{OptionMap, SinkDefinition, StreamDefinition};
+use crate::plan::{GroupColumns, OptionMap, Query, SinkDefinition, StreamDefinition};
 
 /// The connector of a stream, with its options checked; nothing is open yet.
 #[derive(Debug)]
@@ -243,17 +243,28 @@ fn own_columns(owner: &str, stream: &StreamDefinition, own: SchemaRef) -> Result
 }
 
 impl SinkConnector {
-    /// Checks a sink for rows of this schema.
+    /// Checks the sink of a query.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of(query: &Query) -> Result<Self> {
+        Self::new(&query.sink, &query.pipeline.schema, GroupColumns::of(query).as_ref())
+    }
+
+    /// Checks a sink for rows of this schema, which take the place of others of their groups if there are such.
     ///
     /// # Errors
     /// `Invalid` for an option that is missing, wrong or not honoured, and for rows that do not fit.
-    pub fn new(sink: &SinkDefinition, schema: &Schema) -> Result<Self> {
+    pub fn new(sink: &SinkDefinition, schema: &Schema, groups: Option<&GroupColumns>) -> Result<Self> {
         let mut options: OptionMap = sink.options.clone();
         let connector = match options.require("connector")?.as_str() {
             "kafka" => {
                 let kafka = KafkaSinkOptions::take(&mut options)?;
                 KafkaSink::check(&kafka, options.owner(), schema)?;
-                Self::Kafka(kafka)
+                Self::Kafka(match groups {
+                    Some(groups) => kafka.with_updates(options.owner(), groups)?,
+                    None => kafka,
+                })
             }
             "filesystem" => Self::Files(FileSinkOptions::take(&mut options, schema)?),
             "console" => Self::Console,
@@ -278,6 +289,11 @@ impl SinkConnector {
             Self::Memory(_) => "memory".to_owned(),
             Self::Noop => "noop".to_owned(),
         }
+    }
+
+    /// Columns that are the key of what it writes, if it has keys of columns.
+    pub fn key_columns(&self) -> Option<&[String]> {
+        if let Self::Kafka(options) = self { options.key_fields.as_deref() } else { None }
     }
 
     /// Delivery guarantee: times that a row comes out, whatever fails.

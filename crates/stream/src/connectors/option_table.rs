@@ -267,9 +267,9 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
             ),
             option(
                 "key.fields",
-                "column",
-                Preset::Nothing,
-                "the column that is the record's key, too; not with `raw`",
+                "columns with `;` between them",
+                Preset::Depends("the group, with `EMIT UPDATES` or `EMIT COMPLETE`"),
+                "columns that are the record's key, too: one as its text, several as an object of JSON; not with `raw`",
             ),
             option(
                 "delivery-guarantee",
@@ -448,7 +448,7 @@ mod tests {
             }
             Direction::Sink => {
                 let schema = Schema::new(vec![Field::new("value", DataType::Utf8, true)]);
-                SinkConnector::new(&SinkDefinition { name: "s".into(), options }, &schema).err()
+                SinkConnector::new(&SinkDefinition { name: "s".into(), options }, &schema, None).err()
             }
         };
         let error = error.expect("an option that nobody knows is refused");

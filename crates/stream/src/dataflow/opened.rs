@@ -44,7 +44,7 @@ pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkCon
         streams.push(connector);
     }
     query.tables.iter().try_for_each(|table| TableConnector::new(table).map(drop))?;
-    let sink = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
+    let sink = SinkConnector::of(query)?;
     sink.check_interval(query.settings.checkpoint_interval_ms)?;
     streams.iter().try_for_each(|stream| stream.check_sink(&sink))?;
     Ok((streams, sink))

@@ -136,7 +136,7 @@ impl<'a> QueryLoop<'a> {
             plan_reach: Reach::Everything,
             gathering: Gathering::new(Instant::now()),
             sink,
-            sink_description: SinkConnector::new(&query.sink, &query.pipeline.schema)?.description(),
+            sink_description: SinkConnector::of(query)?.description(),
             transactions,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),

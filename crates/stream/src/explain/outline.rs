@@ -71,12 +71,15 @@ pub struct Pairs(pub Vec<(String, String)>);
 /// # Errors
 /// As [`check`](crate::dataflow::check).
 pub fn outline(query: &Query) -> Result<QueryOutline> {
-    let connector = SinkConnector::new(&query.sink, &query.pipeline.schema)?;
+    let connector = SinkConnector::of(query)?;
     let layouts = Operators::layouts_of_steps(query)?;
     let input = Steps::new(query, layouts).outline(&query.pipeline.root)?;
     let mut sink =
         StepOutline { operator: "sink", name: Some(query.sink.name.clone()), ..Default::default() };
     sink.tell("writes to", connector.description());
+    if let Some(key) = connector.key_columns().filter(|key| !key.is_empty()) {
+        sink.tell("key of records", key.join(", "));
+    }
     sink.set_options(&query.sink.options, Direction::Sink);
     sink.inputs.push(input);
     Ok(QueryOutline {

@@ -6,6 +6,7 @@
 
 mod column_type;
 mod duration_text;
+mod group_columns;
 mod meaning;
 mod options;
 mod pipeline;
@@ -20,6 +21,7 @@ mod window_function;
 
 pub use column_type::{TIMESTAMP, column_type, type_name};
 pub use duration_text::{duration_text, parse_duration_ms};
+pub use group_columns::GroupColumns;
 pub use options::OptionMap;
 pub use pipeline::{
     AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, KeyedPlan,

@@ -32,7 +32,7 @@ mod rules;
 mod walk;
 
 /// Names of the columns that windows add.
-const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
+pub(super) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
 /// Queries of a job. `schema_of` gives what a stream's rows look like, or refuses its options.
 ///

@@ -20,6 +20,7 @@ mod options;
 mod partition_changes;
 mod producer;
 mod reader;
+mod record_keys;
 mod record_marks;
 mod settings_errors;
 mod sink;
@@ -39,5 +40,7 @@ pub use source::KafkaSource;
 pub use topic_pattern::TopicPattern;
 pub use transactions::{CommitOutcome, Transactions, check_interval, transactional_id};
 
+#[cfg(test)]
+mod key_tests;
 #[cfg(test)]
 mod silence_tests;

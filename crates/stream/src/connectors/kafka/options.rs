@@ -1,9 +1,10 @@
 use std::time::Duration;
 
+use super::record_keys::take_key_fields;
 use super::{KafkaOffsets, StartingOffsets, TopicPartition, TopicPattern};
 use crate::connectors::format::CsvDialect;
 use crate::error::{Error, Result, invalid};
-use crate::plan::{OptionMap, parse_duration_ms};
+use crate::plan::{GroupColumns, OptionMap, parse_duration_ms};
 
 /// Settings of Kafka's client that the engine makes itself, as in Spark.
 const REFUSED: [&str; 6] = [
@@ -58,15 +59,10 @@ pub struct KafkaSourceOptions {
 pub enum SinkFormat {
     /// The columns `value`, and if they are there `key`, `topic` and `partition`, as in Spark.
     Raw,
-    /// All columns as a JSON object; the one of the option `key.fields` is the key, too.
-    Json {
-        /// Name of the key's column.
-        key_field: Option<String>,
-    },
-    /// All columns as a record of CSV; the one of the option `key.fields` is the key, too.
+    /// All columns as a JSON object; those of the option `key.fields` are the key, too.
+    Json,
+    /// All columns as a record of CSV; those of the option `key.fields` are the key, too.
     Csv {
-        /// Name of the key's column.
-        key_field: Option<String>,
         /// Form of the records.
         dialect: CsvDialect,
     },
@@ -81,6 +77,10 @@ pub struct KafkaSinkOptions {
     pub topic: Option<String>,
     /// How rows become records.
     pub format: SinkFormat,
+    /// Columns of the key, but for raw records; none of them if a constant is the key of all.
+    pub key_fields: Option<Vec<String>>,
+    /// True if rows take the place of others: all of a group go to one partition.
+    pub has_updates: bool,
     /// Begin of the names of transactions, if output is delivered exactly once.
     pub transactional_id_prefix: Option<String>,
 }
@@ -145,13 +145,11 @@ impl KafkaSinkOptions {
         let topic = options.take("topic");
         let format = match options.take("format").unwrap_or_else(|| "raw".to_owned()).as_str() {
             "raw" => SinkFormat::Raw,
-            "json" => SinkFormat::Json { key_field: options.take("key.fields") },
-            "csv" => SinkFormat::Csv {
-                key_field: options.take("key.fields"),
-                dialect: CsvDialect::of_sink(options)?,
-            },
+            "json" => SinkFormat::Json,
+            "csv" => SinkFormat::Csv { dialect: CsvDialect::of_sink(options)? },
             other => return Err(options.wrong("format", other, "raw, json or csv")),
         };
+        let key_fields = if format == SinkFormat::Raw { None } else { take_key_fields(options)? };
         if topic.is_none() && format != SinkFormat::Raw {
             return Err(invalid(format!("{}: the option 'topic' is missing", options.owner())));
         }
@@ -165,7 +163,54 @@ impl KafkaSinkOptions {
                 options.owner()
             )));
         }
-        Ok(Self { client, topic, format, transactional_id_prefix })
+        Ok(Self { client, topic, format, key_fields, has_updates: false, transactional_id_prefix })
+    }
+
+    /// The same for rows of which each takes the place of the one before of its group: the group is the key, unless the options name
+    /// another one. Brokers keep the order of a partition only, so that the last row of a group is known if all are in one.
+    ///
+    /// # Errors
+    /// `Invalid` if rows of a group would have several keys, or groups cannot be told apart.
+    pub fn with_updates(mut self, owner: &str, groups: &GroupColumns) -> Result<Self> {
+        self.has_updates = true;
+        let is_steady = |name: &str| groups.steady.iter().any(|steady| steady == name);
+        if self.format == SinkFormat::Raw {
+            if ["key", "partition"].into_iter().any(is_steady) {
+                return Ok(self);
+            }
+            let text = format!(
+                "{owner}: the query updates its groups, and no column 'key' keeps a group in one partition"
+            );
+            return Err(invalid(text).with_hint(
+                "add the group as a column `key`, or write 'format' = 'json', whose records have it for their key",
+            ));
+        }
+        match &self.key_fields {
+            Some(names) => match names.iter().find(|name| !is_steady(name)) {
+                None => Ok(self),
+                Some(name) => {
+                    let text = format!(
+                        "{owner}: 'key.fields' names '{name}', which may be another one in each update of a group"
+                    );
+                    Err(invalid(text).with_hint(
+                        "name columns of GROUP BY, or leave 'key.fields' out: then the whole group is the key",
+                    ))
+                }
+            },
+            None if groups.missing.is_empty() => {
+                self.key_fields = Some(groups.key.clone());
+                Ok(self)
+            }
+            None => {
+                let missing = groups.missing.join(", ");
+                let text = format!(
+                    "{owner}: the query updates its groups, but does not give what tells them apart: {missing}"
+                );
+                Err(invalid(text).with_hint(
+                    "add it to the query's columns, or name columns that say it in another way as 'key.fields'",
+                ))
+            }
+        }
     }
 }
 

@@ -33,6 +33,8 @@ fn a_topic_to_write_to_that_is_not_there_is_named_before_a_query_starts() {
         client: vec![("bootstrap.servers".to_owned(), servers.clone())],
         topic: Some(topic.to_owned()),
         format: SinkFormat::Raw,
+        key_fields: None,
+        has_updates: false,
         transactional_id_prefix: None,
     };
     let letters = |topic: &str| {

@@ -3,7 +3,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
 use super::producer::{self, Outgoing, Producer};
-use super::{KafkaSinkOptions, SinkFormat, Transactions};
+use super::{KafkaSinkOptions, SinkFormat, Transactions, record_keys};
 use crate::BatchId;
 use crate::connectors::Sink;
 use crate::connectors::format::{CsvDialect, write_json_lines};
@@ -31,13 +31,8 @@ impl KafkaSink {
         if let SinkFormat::Csv { .. } = &options.format {
             CsvDialect::check(owner, schema)?;
         }
-        if let SinkFormat::Json { key_field } | SinkFormat::Csv { key_field, .. } = &options.format {
-            return match key_field {
-                Some(name) if !is_bytes(name)? => {
-                    Err(invalid(format!("{owner}: there is no column '{name}' for the key")))
-                }
-                _ => Ok(()),
-            };
+        if options.format != SinkFormat::Raw {
+            return record_keys::check(owner, options.key_fields.as_deref().unwrap_or_default(), schema);
         }
         if !is_bytes("value")? {
             return Err(invalid(format!("{owner}: the query has no column 'value'"))
@@ -103,33 +98,35 @@ impl KafkaSink {
             let partition = partition.as_ref().filter(|numbers| numbers.is_valid(row));
             let partition = partition.map(|numbers| numbers.as_primitive::<Int32Type>().value(row));
             let key = key.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
+            let partition = partition.or(self.partition_of(key));
             let value = value.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
             self.producer.send(&Outgoing { topic, partition, key, value, headers: &[] })?;
         }
         Ok(())
     }
 
-    fn write_json(&self, rows: &RecordBatch, key_field: Option<&str>) -> Result<()> {
+    fn write_json(&self, rows: &RecordBatch) -> Result<()> {
         let text = write_json_lines(rows)?;
         // A line end within a text is escaped.
         let values = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        self.write_values(rows, values, key_field)
+        self.write_values(rows, values)
+    }
+
+    /// The partition of a record with this key, if it is not the client's to choose. Records without a key would go to any of them.
+    fn partition_of(&self, key: Option<&[u8]>) -> Option<i32> {
+        (self.options.has_updates && key.is_none()).then_some(0)
     }
 
     /// Sends the values of rows, one for each in their order.
-    fn write_values<'a>(
-        &self,
-        rows: &RecordBatch,
-        values: impl Iterator<Item = &'a [u8]>,
-        key_field: Option<&str>,
-    ) -> Result<()> {
+    fn write_values<'a>(&self, rows: &RecordBatch, values: impl Iterator<Item = &'a [u8]>) -> Result<()> {
         let topic = self.options.topic.as_deref().expect("it was checked");
-        let key = key_field.map(|name| bytes(rows, name)).transpose()?.flatten();
+        let keys =
+            self.options.key_fields.as_ref().map(|names| record_keys::keys(rows, names)).transpose()?;
         for (row, value) in values.enumerate() {
-            let key = key.as_ref().filter(|key| key.is_valid(row)).map(|key| key.value(row));
+            let key = keys.as_ref().filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row));
             self.producer.send(&Outgoing {
                 topic,
-                partition: None,
+                partition: self.partition_of(key),
                 key,
                 value: Some(value),
                 headers: &[],
@@ -143,10 +140,10 @@ impl Sink for KafkaSink {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         match &self.options.format {
             SinkFormat::Raw => self.write_raw(rows),
-            SinkFormat::Json { key_field } => self.write_json(rows, key_field.as_deref()),
-            SinkFormat::Csv { key_field, dialect } => {
+            SinkFormat::Json => self.write_json(rows),
+            SinkFormat::Csv { dialect } => {
                 let records = dialect.records(rows)?;
-                self.write_values(rows, records.iter().map(Vec::as_slice), key_field.as_deref())
+                self.write_values(rows, records.iter().map(Vec::as_slice))
             }
         }
     }
