@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::console::ConsoleSink;
 use super::files::{CsvHeader, FileSink, FileSinkOptions, FileSource, FileSourceOptions};
-use super::format::{CsvDialect, TimestampUnit, Tombstones};
+use super::format::{CsvDialect, FailingRows, TimestampUnit, Tombstones};
 use super::kafka::{
     DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, Transactions,
     check_dead_letters, check_interval, check_pattern, record_schema, transactional_id,
@@ -27,6 +27,7 @@ pub struct StreamConnector {
     owner: String,
     kind: StreamKind,
     decoder: Decoder,
+    failing_rows: FailingRows,
     schema: SchemaRef,
 }
 
@@ -117,8 +118,12 @@ impl StreamConnector {
             let text = format!("{owner}: 'watermark.future-rows' = 'dead-letter' needs 'dead-letter.topic'");
             return Err(invalid(text));
         }
+        let failing_rows = match &kind {
+            StreamKind::Rate(_) => FailingRows::Fail,
+            StreamKind::Kafka(_) | StreamKind::Files(_) => FailingRows::take(&mut options, has_letters)?,
+        };
         options.finish()?;
-        Ok(Self { owner, kind, decoder, schema })
+        Ok(Self { owner, kind, decoder, failing_rows, schema })
     }
 
     /// What rows of the stream look like.
@@ -218,6 +223,11 @@ impl StreamConnector {
             StreamKind::Kafka(options) => DeadLetters::open(options, transactions, open),
             StreamKind::Files(_) | StreamKind::Rate(_) => Ok(None),
         }
+    }
+
+    /// What becomes of rows that an expression fails on.
+    pub fn failing_rows(&self) -> FailingRows {
+        self.failing_rows
     }
 
     /// The decoder of its rows.

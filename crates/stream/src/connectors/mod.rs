@@ -22,7 +22,7 @@ mod table;
 
 pub use bell::Bell;
 pub use connector::{SinkConnector, StreamConnector};
-pub use format::{Decoded, Decoder, Malformed};
+pub use format::{Decoded, Decoder, FailingRows, Malformed};
 pub use memory::MemoryRows;
 pub use sink::Sink;
 pub use source::{Polled, ReachedEnds, Source, SourceReport};

@@ -59,6 +59,13 @@ const fn option(
     OptionEntry { name, values, default, meaning }
 }
 
+const FAILING_ROWS: OptionEntry = option(
+    "failing-rows",
+    "`fail`, `dead-letter` or `skip`",
+    Preset::Depends("`dead-letter` with `dead-letter.topic`, else `fail`"),
+    "what becomes of a row that an expression fails on, before the first step that keeps state: it ends the query, its record goes to the dead letters, or it is passed over",
+);
+
 const TIMESTAMP_UNIT: OptionEntry = option(
     "json.timestamp-unit",
     "`seconds`, `millis` or `micros`",
@@ -162,6 +169,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Depends("`malformed`, with a format"),
                 "what records without a value are: malformed, passed over, or rows whose fields are null",
             ),
+            FAILING_ROWS,
             TIMESTAMP_UNIT,
             SEP,
             DELIMITER,
@@ -188,6 +196,7 @@ pub const CONNECTORS: [ConnectorEntry; 9] = [
                 Preset::Fixed("false"),
                 "whether newer files come before older ones",
             ),
+            FAILING_ROWS,
             TIMESTAMP_UNIT,
             SEP,
             DELIMITER,

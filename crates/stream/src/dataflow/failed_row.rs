@@ -1,13 +1,50 @@
-//! Place of the record whose row an expression fails on.
+//! Rows that an expression fails on: they are set aside where the stream says so, else their record's place is named.
 
 use arrow::array::RecordBatch;
 
-use super::inputs::place_of;
-use crate::connectors::Decoded;
-use crate::error::{Error, ErrorKind};
-use crate::operators::Operators;
+use super::inputs::{Inputs, place_of};
+use crate::connectors::{Decoded, FailingRows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::operators::{FailingRow, Operators, Prepared};
 use crate::plan::Query;
 use crate::state::MemoryShare;
+
+/// Rows of an input as operators take them, with the records that were set aside among the malformed ones. Nothing has taken them
+/// yet: those that fail can be left out.
+pub(super) fn prepared(
+    operators: &Operators,
+    inputs: &Inputs,
+    query: &Query,
+    input: usize,
+    decoded: Decoded,
+    raw: &RecordBatch,
+) -> Result<(Decoded, Prepared)> {
+    let is_strict = inputs.failing_rows(input) == FailingRows::Fail;
+    let attempt = |rows: &RecordBatch| {
+        let prepared = operators.prepare(input, rows)?;
+        if !is_strict {
+            operators.try_steps(&prepared)?;
+        }
+        Ok(prepared)
+    };
+    let error = match attempt(&decoded.rows) {
+        Ok(prepared) => return Ok((decoded, prepared)),
+        Err(error) if is_strict => return Err(with_place(error, query, input, &decoded, raw)),
+        Err(error) => error,
+    };
+    let failing = operators.failing_rows(input, &decoded.rows)?;
+    if failing.is_empty() {
+        return Err(error);
+    }
+    let Decoded { rows, indices, malformed: mut before } = decoded;
+    let aside = failing.into_iter().map(|FailingRow { row, reason }| (row, reason)).collect();
+    let mut decoded = Decoded { rows, indices, malformed: Vec::new() }.without(aside)?;
+    inputs.set_failing_aside(input, raw, &decoded.malformed)?;
+    before.append(&mut decoded.malformed);
+    decoded.malformed = before;
+    let prepared = attempt(&decoded.rows)?;
+    Ok((decoded, prepared))
+}
 
 /// The error of rows that were pushed, with the place of the first record that fails by itself, if there is one. Operators of the same
 /// query without state find it, row by row: those that failed cannot take rows any more.

@@ -1,10 +1,10 @@
 //! Rows whose times are further ahead of the machine's clock than `watermark.future-limit`: the job may have them set aside.
 
-use arrow::array::{Array, AsArray, BooleanArray};
-use arrow::compute::{cast, filter_record_batch};
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
 use arrow::datatypes::{Schema, TimestampMicrosecondType};
 
-use crate::connectors::{Decoded, Malformed};
+use crate::connectors::Decoded;
 use crate::error::{Result, computing};
 use crate::plan::{StreamDefinition, TIMESTAMP};
 
@@ -36,21 +36,12 @@ impl FutureRows {
         if !(0..times.len()).any(is_future) {
             return Ok(decoded);
         }
-        let Decoded { rows, indices, mut malformed } = decoded;
-        let number = |row: usize| indices.as_ref().map_or(row as u64, |indices| indices[row]);
-        for row in (0..times.len()).filter(|row| is_future(*row)) {
+        let reason = |row: usize| {
             let ahead_ms = times.value(row).div_euclid(1000).saturating_sub(now_ms);
-            let reason = format!(
-                "its time is {ahead_ms} ms ahead of the clock, at most {} ms are allowed",
-                self.limit_ms
-            );
-            malformed.push(Malformed { row: number(row) as usize, reason });
-        }
-        malformed.sort_by_key(|record| record.row);
-        let kept: BooleanArray = (0..times.len()).map(|row| Some(!is_future(row))).collect();
-        let indices = (0..times.len()).filter(|row| !is_future(*row)).map(number).collect();
-        let rows = filter_record_batch(&rows, &kept).map_err(computing)?;
-        Ok(Decoded { rows, indices: Some(indices), malformed })
+            format!("its time is {ahead_ms} ms ahead of the clock, at most {} ms are allowed", self.limit_ms)
+        };
+        let aside = (0..times.len()).filter(|row| is_future(*row)).map(|row| (row, reason(row))).collect();
+        decoded.without(aside)
     }
 }
 
@@ -61,6 +52,7 @@ mod tests {
     use arrow::array::{Int64Array, RecordBatch, TimestampMicrosecondArray};
 
     use super::*;
+    use crate::connectors::Malformed;
 
     #[test]
     fn rows_ahead_of_the_limit_are_set_aside_with_their_numbers() {

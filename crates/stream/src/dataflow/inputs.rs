@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::future_rows::FutureRows;
 use crate::BatchId;
 use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Bell, Decoded, Decoder, Malformed, ReachedEnds, Source, SourceReport};
+use crate::connectors::{Bell, Decoded, Decoder, FailingRows, Malformed, ReachedEnds, Source, SourceReport};
 use crate::error::{Result, invalid};
 
 /// Longest wait for rows of one source while another may have some, if one of them does not ring.
@@ -23,6 +23,8 @@ pub(super) struct Input {
     pub dead_letters: Option<DeadLetters>,
     /// Rows that are set aside for their times.
     pub future_rows: Option<FutureRows>,
+    /// What becomes of rows that an expression fails on.
+    pub failing_rows: FailingRows,
 }
 
 /// Streams of a query: their rows come one batch at a time, from whichever has some.
@@ -228,6 +230,23 @@ impl Inputs {
             put_aside(input.dead_letters.as_ref(), &kept, &decoded.malformed)?;
         }
         Ok(decoded)
+    }
+
+    /// What becomes of rows of an input that an expression fails on.
+    pub fn failing_rows(&self, input: usize) -> FailingRows {
+        self.inputs[input].failing_rows
+    }
+
+    /// Sends records of an input whose rows fail to its dead letters, or passes over them.
+    ///
+    /// # Errors
+    /// As Kafka's client.
+    pub fn set_failing_aside(&self, input: usize, raw: &RecordBatch, failing: &[Malformed]) -> Result<()> {
+        let Input { failing_rows, dead_letters, .. } = &self.inputs[input];
+        match failing_rows {
+            FailingRows::Skip => Ok(()),
+            FailingRows::SetAside | FailingRows::Fail => put_aside(dead_letters.as_ref(), raw, failing),
+        }
     }
 
     /// Ends an epoch for the dead letters.

@@ -159,8 +159,9 @@ impl Opened {
             let dead_letters = stream.open_dead_letters(transactions.as_ref(), open)?;
             let future_rows =
                 query.streams().nth(at).and_then(|(stream, schema)| FutureRows::of(stream, schema));
+            let failing_rows = stream.failing_rows();
             let decoder = stream.into_decoder();
-            inputs.push(Input { description, source, dead_letters, decoder, future_rows });
+            inputs.push(Input { description, source, dead_letters, decoder, future_rows, failing_rows });
         }
         let sink = sink.open(transactions.clone(), open, recovered.manifest.rows_until())?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })

@@ -19,6 +19,10 @@ use crate::state::{
     Layout, MemoryShare, MemoryTable, PartVersion, StateTable, StateUsage, TablePart, Version,
 };
 
+mod prepared;
+
+pub use prepared::{FailingRow, Prepared};
+
 /// A query's operators: the tree of its [`Pipeline`](crate::plan::Pipeline), flat, with what gives rows before what takes them.
 pub struct Operators {
     scans: Vec<Scan>,
@@ -271,21 +275,8 @@ impl Operators {
         rows: &RecordBatch,
         out: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        for scan in self.scans.iter().filter(|scan| scan.stream == stream) {
-            let rows = scan.before_watermark.push(rows.clone())?;
-            if rows.num_rows() == 0 {
-                continue;
-            }
-            if let Some((column, number)) = scan.time {
-                let greatest_ms = greatest_ms(&rows, column, self.watermark.limit_ms(number))?;
-                self.watermark.observe(number, greatest_ms);
-            }
-            match scan.to {
-                Some(to) => push_on(&mut self.nodes, 0, to, rows, out)?,
-                None => out(rows)?,
-            }
-        }
-        Ok(())
+        let prepared = self.prepare(stream, rows)?;
+        self.push_prepared(prepared, out)
     }
 
     /// Takes rows of the first stream for the open batch, and gives what comes out at once.
@@ -437,7 +428,7 @@ impl<T: Iterator<Item = Box<dyn StateTable>>> Builder<'_, T> {
                 Giver::Node(node) => self.nodes[*node].to = to,
             }
         }
-        let made = match self.shards.take() {
+        let mut made = match self.shards.take() {
             Some(mut shards) if step.has_state() => {
                 let made = self.sharded(step, from, layouts, &mut shards);
                 self.shards = Some(shards);
@@ -448,6 +439,7 @@ impl<T: Iterator<Item = Box<dyn StateTable>>> Builder<'_, T> {
                 Node::new(step, self.query.output_mode, self.life, from, layouts, &mut self.tables)?
             }
         };
+        made.trials = prepared::trials(step);
         self.nodes.push(made);
         Ok(Giver::Node(node))
     }

@@ -26,7 +26,7 @@ mod window_assigner;
 
 pub use aggregate::Aggregate;
 pub use calc::Calc;
-pub use chain::Operators;
+pub use chain::{FailingRow, Operators, Prepared};
 pub use deduplicate::Deduplicate;
 pub use exchange::{Done, Exchange, FromShard, OpenBatch, StartShards, ToShard};
 pub use join::Join;

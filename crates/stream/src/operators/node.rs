@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use datafusion::physical_expr::PhysicalExpr;
 
 use super::event_time::bucket_at;
 use super::join::Out;
@@ -21,6 +22,8 @@ pub(super) struct Node {
     pub to: Option<Taker>,
     /// Tables of its state.
     pub layouts: Vec<Arc<Layout>>,
+    /// Expressions that it computes of rows of each input, as it takes them.
+    pub trials: Vec<Vec<Arc<dyn PhysicalExpr>>>,
     /// The watermark of the open batch, by which what is over goes; nothing without a watermark before it.
     pub current_ms: Option<i64>,
     /// The watermark by which rows of the open batch are late.
@@ -150,13 +153,18 @@ impl Node {
             PlanNode::Lookup { plan, .. } => Operator::Lookup(Box::new(Lookup::new(plan.clone())?)),
             PlanNode::Union { schema, .. } => Operator::Union(Arc::clone(schema)),
         };
-        Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
+        Ok(Self { operator, from, to: None, layouts, trials: Vec::new(), current_ms: None, late_ms: None })
     }
 
     /// A step whose state is divided among shards.
     pub fn sharded(sharded: Sharded, from: Vec<Giver>, layouts: Vec<Arc<Layout>>) -> Self {
         let operator = Operator::Sharded(Box::new(sharded));
-        Self { operator, from, to: None, layouts, current_ms: None, late_ms: None }
+        Self { operator, from, to: None, layouts, trials: Vec::new(), current_ms: None, late_ms: None }
+    }
+
+    /// Filters and columns, if it is of these alone.
+    pub fn calc(&self) -> Option<&Calc> {
+        if let Operator::Calc(calc) = &self.operator { Some(calc) } else { None }
     }
 
     /// Shards of the node, if it has some.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt64Array};
-use arrow::compute::{cast, take, take_record_batch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::compute::{cast, filter_record_batch, take, take_record_batch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::CsvDialect;
@@ -88,6 +88,58 @@ pub struct Malformed {
     pub row: usize,
     /// Why.
     pub reason: String,
+}
+
+impl Decoded {
+    /// The same without some of its rows, each with the reason, in their order; these are among the malformed ones then.
+    ///
+    /// # Errors
+    /// Never: the rows that stay are rows of it.
+    pub fn without(self, aside: Vec<(usize, String)>) -> Result<Self> {
+        let Self { rows, indices, mut malformed } = self;
+        let number = |row: usize| indices.as_ref().map_or(row as u64, |indices| indices[row]);
+        let mut is_kept = vec![true; rows.num_rows()];
+        for (row, reason) in aside {
+            is_kept[row] = false;
+            malformed.push(Malformed { row: number(row) as usize, reason });
+        }
+        malformed.sort_by_key(|record| record.row);
+        let kept = (0..is_kept.len()).filter(|row| is_kept[*row]).map(number).collect();
+        let rows = filter_record_batch(&rows, &BooleanArray::from(is_kept)).map_err(computing)?;
+        Ok(Self { rows, indices: Some(kept), malformed })
+    }
+}
+
+/// What becomes of a row that an expression fails on, before the first step that keeps state: `failing-rows`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailingRows {
+    /// The query ends.
+    Fail,
+    /// They go to the dead letters.
+    SetAside,
+    /// They are passed over.
+    Skip,
+}
+
+impl FailingRows {
+    /// Takes the option of a stream that has a topic for dead letters, or none.
+    ///
+    /// # Errors
+    /// `Invalid` for another value, and for dead letters without a topic.
+    pub fn take(options: &mut OptionMap, has_letters: bool) -> Result<Self> {
+        match options.take("failing-rows").as_deref() {
+            Some("fail") => Ok(Self::Fail),
+            Some("skip") => Ok(Self::Skip),
+            Some("dead-letter") if has_letters => Ok(Self::SetAside),
+            Some("dead-letter") => {
+                let owner = options.owner();
+                Err(invalid(format!("{owner}: 'failing-rows' = 'dead-letter' needs 'dead-letter.topic'")))
+            }
+            None if has_letters => Ok(Self::SetAside),
+            None => Ok(Self::Fail),
+            Some(other) => Err(options.wrong("failing-rows", other, "fail, dead-letter or skip")),
+        }
+    }
 }
 
 impl Decoder {

@@ -41,6 +41,8 @@ pub use topic_pattern::TopicPattern;
 pub use transactions::{CommitOutcome, Transactions, check_interval, transactional_id};
 
 #[cfg(test)]
+mod failing_row_tests;
+#[cfg(test)]
 mod key_tests;
 #[cfg(test)]
 mod silence_tests;

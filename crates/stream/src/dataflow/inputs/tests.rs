@@ -82,6 +82,7 @@ fn two(second_rings: bool) -> (Inputs, [Arc<Fed>; 2]) {
         decoder: Decoder::AsTheyAre,
         dead_letters: None,
         future_rows: None,
+        failing_rows: FailingRows::Fail,
     };
     (Inputs::new(fed.iter().zip([true, second_rings]).map(input).collect()), fed)
 }
