@@ -10,6 +10,7 @@ mod parquet_folders;
 mod subqueries;
 mod subqueries_answered;
 mod subqueries_unnested;
+mod text_files;
 mod values;
 mod written;
 mod wrong_answers;

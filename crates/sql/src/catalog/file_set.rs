@@ -296,7 +296,7 @@ async fn check_headers(
         Some(OwnFormat(csv)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
             // With no records, only the header is read.
             let header = CsvFormat::default().with_options(csv.options().clone());
-            Arc::new(header.with_schema_infer_max_rec(0))
+            Arc::new(OwnFormat(header.with_schema_infer_max_rec(0)))
         }
         None if format.downcast_ref::<ArrowFormat>().is_some() => Arc::clone(format),
         _ => return Ok(()),

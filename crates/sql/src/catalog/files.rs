@@ -232,8 +232,16 @@ pub(super) fn check_compression(name: &str, address: &Url, compression: Option<&
 /// An error that names the one file of a table that it is about.
 pub(super) fn unreadable(file: &ObjectMeta, error: DataFusionError) -> Error {
     let error = Error::from(error);
-    let what = format!("cannot read '{}': {error}", shown(file.location.as_ref()));
-    Error::new(error.kind(), what).with_source(error)
+    let name = shown(file.location.as_ref());
+    if error.to_string().contains(&format!("'{name}'")) {
+        return error;
+    }
+    let (what, hint) = (format!("cannot read '{name}': {error}"), error.hint().map(ToOwned::to_owned));
+    let explained = Error::new(error.kind(), what).with_source(error);
+    match hint {
+        Some(hint) => explained.with_hint(hint),
+        None => explained,
+    }
 }
 
 /// The last part of a location: it distinguishes the files of one directory.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use object_store::{ObjectMeta, ObjectStore};
+
+use super::csv_columns;
 
 /// Everything but numbers with a zero before their first other digit.
 const OTHERS: &str = r"(?s)^(?:[+-]?(?:|[^0+-].*|0|0[^0-9].*)|[+-]{2}.*)$";
@@ -39,7 +40,7 @@ pub(super) async fn as_text(
         None => OTHERS.to_owned(),
     };
     let format = CsvFormat::default().with_options(format.options().clone()).with_null_regex(Some(others));
-    let zeros = format.infer_schema(state, store, files).await?;
+    let zeros = csv_columns::infer(&format, state, store, files).await?;
     let field = |(told, zeros): (&FieldRef, &FieldRef)| {
         if is_number(told.data_type()) && is_number(zeros.data_type()) {
             return Arc::new(told.as_ref().clone().with_data_type(DataType::Utf8));

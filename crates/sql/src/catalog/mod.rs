@@ -1,6 +1,7 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+mod csv_columns;
 mod exact_values;
 pub(crate) mod external_tables;
 mod file_scan;
@@ -13,7 +14,11 @@ mod merged_columns;
 pub(crate) mod own_format;
 mod parquet_file;
 mod pattern;
+mod records;
 mod selection;
 pub(crate) mod stores;
+mod text_bytes;
 mod text_files;
+mod text_limits;
+mod text_scan;
 mod walk;

@@ -55,6 +55,11 @@ pub(crate) trait Own: FileFormat + Default {
         Ok(())
     }
 
+    /// The scan that DataFusion planned, with what we do differently when reading.
+    fn scan(&self, plan: Arc<dyn ExecutionPlan>, _: &dyn Session) -> Arc<dyn ExecutionPlan> {
+        plan
+    }
+
     /// Which of the statistics that a file declares about its columns are believed.
     fn believed(told: Statistics, _: &Schema) -> Statistics {
         told
@@ -105,7 +110,8 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         scan: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.0.check_read()?;
-        self.0.create_physical_plan(state, scan).await
+        let plan = self.0.create_physical_plan(state, scan).await?;
+        Ok(self.0.scan(plan, state))
     }
 
     async fn create_writer_physical_plan(

@@ -1,27 +1,36 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Buf;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
+use datafusion::common::config::{ConfigFileType, CsvOptions, JsonOptions, TableOptions};
 use datafusion::common::file_options::csv_writer::CsvWriterOptions;
 use datafusion::common::parsers::CsvQuoteStyle;
-use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::{CsvFormat, CsvSink};
 use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::{DEFAULT_SCHEMA_INFER_MAX_RECORD, FileFormat};
 use datafusion::datasource::sink::DataSink;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
+use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
-use super::leading_zeros;
+use super::files::shown;
 use super::own_format::Own;
+use super::records::RecordEnds;
+use super::text_bytes::bytes_of;
+use super::text_limits::TextLimits;
+use super::text_scan::{self, TextKind};
+use super::{csv_columns, leading_zeros};
 use crate::Error;
 use crate::output::{Text, TextSink};
 
 /// Reads as DataFusion does. DataFusion's writer writes an error's text for a time that is out of range, and null for NaN;
 /// ours does not.
+#[async_trait]
 impl Own for JsonFormat {
     const TYPE: ConfigFileType = ConfigFileType::JSON;
 
@@ -32,6 +41,28 @@ impl Own for JsonFormat {
     fn sink(&self, _: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
         let options = self.options();
         Ok(Arc::new(TextSink::new(files, Text::Json, options.compression, options.compression_level)))
+    }
+
+    async fn columns(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        if self.options().newline_delimited {
+            for file in files {
+                check_first_records(self.options(), state, store, file).await?;
+            }
+        }
+        self.infer_schema(state, store, files).await
+    }
+
+    fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {
+        if self.options().newline_delimited {
+            text_scan::by_records(plan, TextKind::Json, state)
+        } else {
+            plan
+        }
     }
 }
 
@@ -62,8 +93,14 @@ impl Own for CsvFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        let told = valueless_as_text(&*self.infer_schema(state, store, files).await?);
+        let told = valueless_as_text(&*csv_columns::infer(self, state, store, files).await?);
         leading_zeros::as_text(self, told, state, store, files).await
+    }
+
+    fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {
+        let has_header = self.has_header().unwrap_or(state.config_options().catalog.has_header);
+        let options = self.options().clone().with_has_header(has_header);
+        text_scan::by_records(plan, TextKind::Csv(options), state)
     }
 
     fn check_read(&self) -> Result<()> {
@@ -85,6 +122,29 @@ impl Own for CsvFormat {
             )
             .into())
     }
+}
+
+/// Refuses a record that is too large among those from which columns are inferred: DataFusion reads each whole.
+async fn check_first_records(
+    options: &JsonOptions,
+    state: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+) -> Result<()> {
+    let (limits, mut records) = (TextLimits::of(state), RecordEnds::json());
+    let mut left = options.schema_infer_max_rec.unwrap_or(DEFAULT_SCHEMA_INFER_MAX_RECORD);
+    let mut bytes = bytes_of(store.as_ref(), &file.location, options.compression.into()).await?;
+    while let Some(mut chunk) = bytes.try_next().await? {
+        while let Some(end) = records.next_end(&chunk) {
+            chunk.advance(end);
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        limits.check(shown(file.location.as_ref()), &records)?;
+    }
+    Ok(())
 }
 
 /// The columns, of which those without a value in the first records are texts: a later value is any.

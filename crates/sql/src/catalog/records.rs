@@ -1,0 +1,190 @@
+//! The ends of records in the bytes of CSV and JSON files, told without decoding them.
+
+use datafusion::common::config::CsvOptions;
+
+/// Finds where records end, however the bytes are cut into chunks.
+#[derive(Clone, Debug)]
+pub(super) struct RecordEnds {
+    layout: Layout,
+    /// The line of the byte that comes next, from 1.
+    line: u64,
+    /// The bytes of the record that has begun.
+    open_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Layout {
+    Csv(Csv),
+    Json { depth: usize, in_text: bool, is_escaped: bool },
+}
+
+/// RFC 4180 as `csv-core` reads it: a quote opens a value only at its beginning.
+#[derive(Clone, Debug)]
+struct Csv {
+    delimiter: u8,
+    quote: u8,
+    escape: Option<u8>,
+    comment: Option<u8>,
+    terminator: Option<u8>,
+    place: Place,
+    /// The line of the last quote that opened a value.
+    quote_line: u64,
+    is_first: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    RecordStart,
+    ValueStart,
+    Value,
+    Quoted,
+    Escaped,
+    /// After a quote within quotes, which ends the value unless another one follows.
+    QuoteInQuotes,
+    Comment,
+}
+
+impl Csv {
+    /// Whether a record ends with this byte.
+    fn step(&mut self, byte: u8, line: u64) -> bool {
+        let is_end = match self.terminator {
+            Some(terminator) => byte == terminator,
+            None => matches!(byte, b'\n' | b'\r'),
+        };
+        let is_first = std::mem::take(&mut self.is_first);
+        self.place = match self.place {
+            Place::Quoted if byte == self.quote => Place::QuoteInQuotes,
+            Place::Quoted if Some(byte) == self.escape => Place::Escaped,
+            Place::Quoted | Place::Escaped => Place::Quoted,
+            Place::QuoteInQuotes if byte == self.quote => Place::Quoted,
+            Place::Comment if byte == b'\n' => Place::RecordStart,
+            Place::Comment => Place::Comment,
+            _ if is_end => {
+                self.place = Place::RecordStart;
+                return true;
+            }
+            Place::RecordStart if Some(byte) == self.comment => Place::Comment,
+            // A byte order mark comes before the first record.
+            Place::RecordStart if is_first && matches!(byte, 0xEF | 0xBB | 0xBF) => {
+                self.is_first = true;
+                Place::RecordStart
+            }
+            Place::RecordStart | Place::ValueStart if byte == self.quote => {
+                self.quote_line = line;
+                Place::Quoted
+            }
+            _ if byte == self.delimiter => Place::ValueStart,
+            _ => Place::Value,
+        };
+        false
+    }
+}
+
+impl RecordEnds {
+    /// The records of a CSV file.
+    pub(super) fn csv(options: &CsvOptions) -> Self {
+        let csv = Csv {
+            delimiter: options.delimiter,
+            quote: options.quote,
+            escape: options.escape,
+            comment: options.comment,
+            terminator: options.terminator,
+            place: Place::RecordStart,
+            quote_line: 0,
+            is_first: true,
+        };
+        Self { layout: Layout::Csv(csv), line: 1, open_bytes: 0 }
+    }
+
+    /// The records of a JSON file: objects that are followed by a line break.
+    pub(super) fn json() -> Self {
+        Self { layout: Layout::Json { depth: 0, in_text: false, is_escaped: false }, line: 1, open_bytes: 0 }
+    }
+
+    /// How many of these bytes, which follow those seen before, belong to records up to the next end. `None` if no record
+    /// ends in them.
+    pub(super) fn next_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, &byte) in bytes.iter().enumerate() {
+            let is_end = match &mut self.layout {
+                Layout::Csv(csv) => csv.step(byte, self.line),
+                Layout::Json { in_text: true, is_escaped, .. } if *is_escaped => {
+                    *is_escaped = false;
+                    false
+                }
+                Layout::Json { depth, in_text, is_escaped } => {
+                    match byte {
+                        b'"' => *in_text = !*in_text,
+                        b'\\' if *in_text => *is_escaped = true,
+                        b'{' | b'[' if !*in_text => *depth += 1,
+                        b'}' | b']' if !*in_text => *depth = depth.saturating_sub(1),
+                        _ => {}
+                    }
+                    byte == b'\n' && *depth == 0 && !*in_text
+                }
+            };
+            self.line += u64::from(byte == b'\n');
+            if is_end {
+                self.open_bytes = 0;
+                return Some(at + 1);
+            }
+        }
+        self.open_bytes += bytes.len();
+        None
+    }
+
+    /// The line on which a quote opened that was not closed by the last byte seen.
+    pub(super) fn open_quote(&self) -> Option<u64> {
+        match &self.layout {
+            Layout::Csv(csv) if matches!(csv.place, Place::Quoted | Place::Escaped) => Some(csv.quote_line),
+            _ => None,
+        }
+    }
+
+    /// The size of the record that has begun and not ended, and the line of the last byte seen.
+    pub(super) fn open_record(&self) -> (usize, u64) {
+        (self.open_bytes, self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(mut records: RecordEnds, text: &str, chunk: usize) -> (Vec<usize>, Option<u64>) {
+        let (mut ends, mut seen) = (Vec::new(), 0);
+        for mut bytes in text.as_bytes().chunks(chunk) {
+            while let Some(end) = records.next_end(bytes) {
+                seen += end;
+                ends.push(seen);
+                bytes = &bytes[end..];
+            }
+            seen += bytes.len();
+        }
+        (ends, records.open_quote())
+    }
+
+    #[test]
+    fn records_end_where_a_parser_ends_them_however_they_are_cut() {
+        let plain = CsvOptions::default();
+        let escaped = CsvOptions { escape: Some(b'\\'), ..plain.clone() };
+        let commented = CsvOptions { comment: Some(b'#'), ..plain.clone() };
+        for (options, text, expected) in [
+            (&plain, "a,b\n1,\"x\ny\"\n2,z\n", (vec![4, 12, 16], None)),
+            (&plain, "1,\"x\"\"\n\"\n2\n", (vec![9, 11], None)),
+            (&plain, "1,5\" pipe\n2\n", (vec![10, 12], None)),
+            (&plain, "1,\\\"\n2\n", (vec![5, 7], None)),
+            (&plain, "a\n\n\"b\nc", (vec![2, 3], Some(3))),
+            (&plain, "\u{feff}\"a\nb\"\n", (vec![9], None)),
+            (&escaped, "\"a\\\"\nb\"\n", (vec![8], None)),
+            (&commented, "# it \"s\n\"a\n\"\n", (vec![13], None)),
+        ] {
+            for chunk in 1..=text.len() {
+                assert_eq!(ends(RecordEnds::csv(options), text, chunk), expected, "{text:?} by {chunk}");
+            }
+        }
+        let json = "{\"a\": \"{\\\"\"}\n{\n\"b\": [1\n]}\n";
+        for chunk in 1..=json.len() {
+            assert_eq!(ends(RecordEnds::json(), json, chunk), (vec![13, 28 - 2], None), "by {chunk}");
+        }
+    }
+}
