@@ -13,6 +13,7 @@ mod subqueries_unnested;
 mod text_files;
 mod values;
 mod written;
+mod written_times;
 mod wrong_answers;
 
 use std::fs;

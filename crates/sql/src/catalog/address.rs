@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::path::Path;
 
 use datafusion::datasource::listing::ListingTableUrl;
@@ -5,6 +6,15 @@ use url::Url;
 use yeoul_base::ErrorKind;
 
 use crate::{Error, Result};
+
+/// A name with the home directory in place of a `~` at its begin, as shells and DuckDB read it.
+pub fn at_home(name: &str) -> Cow<'_, str> {
+    let home = || std::env::var("HOME").ok().filter(|home| !home.is_empty());
+    match name.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        Some(rest) => home().map_or(Cow::Borrowed(name), |home| Cow::Owned(format!("{home}{rest}"))),
+        None => Cow::Borrowed(name),
+    }
+}
 
 /// The location that a name stands for. DataFusion recognises globs only in local paths, and treats a path with `[`, `*` or
 /// `?` as one even if a file has that name.

@@ -4,6 +4,8 @@ use datafusion::arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::table_schema::TableSchema;
@@ -15,6 +17,8 @@ use datafusion_datasource::file_sink_config::{FileOutputMode, FileSinkConfig};
 use futures::{StreamExt, TryStreamExt};
 
 use super::file_set::FileSet;
+use super::own_format::OwnFormat;
+use crate::copy::written_times::TimestampUnit;
 
 /// A scan of known files, planned as DataFusion's `ListingTable` does, except that it claims no order of rows. The order
 /// that Parquet files declare does not hold across files if keys are null or NaN, nor when several columns share a name.
@@ -134,7 +138,15 @@ impl FileScan<'_> {
             file_extension: self.found.format.get_ext(),
             file_output_mode: FileOutputMode::Automatic,
         };
-        self.found.format.create_writer_physical_plan(rows, self.state, config, None).await
+        // The new file is one of those that are there: its times have their unit.
+        let format: Arc<dyn FileFormat> = match self.found.format.downcast_ref::<OwnFormat<ParquetFormat>>() {
+            Some(OwnFormat(parquet, _)) => {
+                let parquet = ParquetFormat::default().with_options(parquet.options().clone());
+                Arc::new(OwnFormat(parquet, TimestampUnit::Nanoseconds))
+            }
+            None => Arc::clone(&self.found.format),
+        };
+        format.create_writer_physical_plan(rows, self.state, config, None).await
     }
 
     /// The schema that is written. A null key would be written as zero or empty text, so keys are not nullable: null is

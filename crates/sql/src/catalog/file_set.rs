@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
-use super::address::address;
+use super::address::{address, at_home};
 use super::files::{
     COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown, unreadable,
 };
@@ -21,6 +21,7 @@ use super::folder_keys::{scalar, type_of};
 use super::own_format::OwnFormat;
 use super::selection::Selection;
 use crate::Error;
+use crate::copy::written_times::TimestampUnit;
 
 /// How many files' headers are read at a time.
 const HEADERS_AT_ONCE: usize = 16;
@@ -50,6 +51,7 @@ impl FileSet {
     /// `NotFound` if there is no file; `Invalid` or `Corrupt`, naming the files, if they do not form one table; the store's
     /// own.
     pub(super) async fn find(name: &str, state: &SessionState) -> Result<Self> {
+        let name = &*at_home(name);
         check_local(name)?;
         let url = address(name)?;
         let store = state.runtime_env().object_store(&url)?;
@@ -293,10 +295,10 @@ async fn check_headers(
     format: &Arc<dyn FileFormat>,
 ) -> Result<()> {
     let header: Arc<dyn FileFormat> = match format.downcast_ref::<OwnFormat<CsvFormat>>() {
-        Some(OwnFormat(csv)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
+        Some(OwnFormat(csv, _)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
             // With no records, only the header is read.
             let header = CsvFormat::default().with_options(csv.options().clone());
-            Arc::new(OwnFormat(header.with_schema_infer_max_rec(0)))
+            Arc::new(OwnFormat(header.with_schema_infer_max_rec(0), TimestampUnit::default()))
         }
         None if format.downcast_ref::<ArrowFormat>().is_some() => Arc::clone(format),
         _ => return Ok(()),

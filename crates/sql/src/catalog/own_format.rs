@@ -20,6 +20,8 @@ use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use object_store::{ObjectMeta, ObjectStore};
 
+use crate::copy::written_times::TimestampUnit;
+
 /// What we do differently for one of DataFusion's file formats.
 #[async_trait]
 pub(crate) trait Own: FileFormat + Default {
@@ -32,7 +34,12 @@ pub(crate) trait Own: FileFormat + Default {
     ///
     /// # Errors
     /// The format's own for its options.
-    fn sink(&self, state: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>>;
+    fn sink(
+        &self,
+        state: &dyn Session,
+        files: FileSinkConfig,
+        unit: TimestampUnit,
+    ) -> Result<Arc<dyn DataSink>>;
 
     /// The columns of files that form one table.
     ///
@@ -68,7 +75,7 @@ pub(crate) trait Own: FileFormat + Default {
 
 /// One of DataFusion's formats with our changes. It keeps the trait's default for the order of rows: none.
 #[derive(Debug)]
-pub(crate) struct OwnFormat<F>(pub(super) F);
+pub(crate) struct OwnFormat<F>(pub(super) F, pub(super) TimestampUnit);
 
 #[async_trait]
 impl<F: Own> FileFormat for OwnFormat<F> {
@@ -124,7 +131,7 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         if files.insert_op != InsertOp::Append {
             return not_impl_err!("overwriting {:?} files", F::TYPE);
         }
-        Ok(Arc::new(DataSinkExec::new(input, self.0.sink(state, files)?, order)))
+        Ok(Arc::new(DataSinkExec::new(input, self.0.sink(state, files, self.1)?, order)))
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
@@ -145,12 +152,19 @@ impl<F: Own> FileFormatFactory for OwnFormatFactory<F> {
     fn create(&self, state: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
         let mut known = state.default_table_options();
         known.set_config_format(F::TYPE);
-        known.alter_with_string_hash_map(options)?;
-        Ok(Arc::new(OwnFormat(F::with(known))))
+        let mut options = options.clone();
+        // Of all formats, only Parquet's types have units.
+        let unit = match F::TYPE {
+            ConfigFileType::PARQUET => options.remove(TimestampUnit::OPTION),
+            _ => None,
+        };
+        let unit = unit.map_or(Ok(TimestampUnit::default()), |unit| TimestampUnit::read(&unit))?;
+        known.alter_with_string_hash_map(&options)?;
+        Ok(Arc::new(OwnFormat(F::with(known), unit)))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(OwnFormat(F::default()))
+        Arc::new(OwnFormat(F::default(), TimestampUnit::default()))
     }
 }
 

@@ -19,6 +19,7 @@ use super::files::unreadable;
 use super::merged_columns::MergedColumns;
 use super::own_format::Own;
 use crate::Error;
+use crate::copy::written_times::{TimestampUnit, WrittenTimes};
 use yeoul_dialect::time::contains_interval;
 
 /// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, and
@@ -37,8 +38,17 @@ impl Own for ParquetFormat {
         Self::default().with_options(options.parquet)
     }
 
-    fn sink(&self, _: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
-        Ok(Arc::new(ParquetSink::new(files, self.options().clone())))
+    fn sink(
+        &self,
+        _: &dyn Session,
+        mut files: FileSinkConfig,
+        unit: TimestampUnit,
+    ) -> Result<Arc<dyn DataSink>> {
+        let schema = Arc::clone(&files.output_schema);
+        let written = unit.written_schema(&schema)?;
+        files.output_schema = Arc::clone(&written);
+        let sink: Arc<dyn DataSink> = Arc::new(ParquetSink::new(files, self.options().clone()));
+        Ok(if schema == written { sink } else { Arc::new(WrittenTimes { files: sink, schema, written }) })
     }
 
     async fn columns(

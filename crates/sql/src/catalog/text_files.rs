@@ -26,6 +26,7 @@ use super::text_limits::TextLimits;
 use super::text_scan::{self, TextKind};
 use super::{csv_columns, leading_zeros};
 use crate::Error;
+use crate::copy::written_times::TimestampUnit;
 use crate::output::{Text, TextSink};
 
 /// Reads as DataFusion does. DataFusion's writer writes an error's text for a time that is out of range, and null for NaN;
@@ -38,7 +39,7 @@ impl Own for JsonFormat {
         Self::default().with_options(options.json)
     }
 
-    fn sink(&self, _: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
+    fn sink(&self, _: &dyn Session, files: FileSinkConfig, _: TimestampUnit) -> Result<Arc<dyn DataSink>> {
         let options = self.options();
         Ok(Arc::new(TextSink::new(files, Text::Json, options.compression, options.compression_level)))
     }
@@ -77,7 +78,12 @@ impl Own for CsvFormat {
         Self::default().with_options(options.csv)
     }
 
-    fn sink(&self, state: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
+    fn sink(
+        &self,
+        state: &dyn Session,
+        files: FileSinkConfig,
+        _: TimestampUnit,
+    ) -> Result<Arc<dyn DataSink>> {
         let has_header = self.has_header().unwrap_or(state.config_options().catalog.has_header);
         let options = self.options().clone().with_has_header(has_header);
         if !is_plain(&options) {

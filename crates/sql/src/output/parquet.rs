@@ -1,13 +1,15 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::properties::WriterProperties;
+
+use crate::copy::written_times::{TimestampUnit, as_written};
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
 
@@ -30,7 +32,10 @@ impl<W: Write + Send> ParquetFileWriter<W> {
             .zip(distinct_names(schema))
             .map(|(field, name)| field.as_ref().clone().with_name(name))
             .collect();
-        let schema = Arc::new(Schema::new(fields));
+        let schema = Schema::new(fields);
+        let schema = TimestampUnit::default()
+            .written_schema(&schema)
+            .map_err(|error| WriteFailure::Encode(ArrowError::ExternalError(Box::new(error))))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(ROW_GROUP_ROWS_MAX))
@@ -42,9 +47,7 @@ impl<W: Write + Send> ParquetFileWriter<W> {
 
 impl<W: Write + Send> BatchWriter for ParquetFileWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure> {
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch =
-            RecordBatch::try_new_with_options(self.schema.clone(), batch.columns().to_vec(), &options)?;
+        let batch = as_written(batch, &self.schema)?;
         self.writer.write(&batch).map_err(failure)?;
         if self.writer.in_progress_size() > ROW_GROUP_BYTES_MAX {
             self.writer.flush().map_err(failure)?;
