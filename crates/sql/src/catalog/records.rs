@@ -45,6 +45,31 @@ enum Place {
 }
 
 impl Csv {
+    /// The place of the last byte of a record. Adds the line breaks up to there.
+    fn next_end(&mut self, bytes: &[u8], line: &mut u64) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.place == Place::Value {
+                // Nothing happens within a value until it ends: most bytes of a file are passed over here.
+                let (delimiter, terminator) = (self.delimiter, self.terminator.unwrap_or(b'\n'));
+                let goes_on =
+                    |byte: &u8| *byte != delimiter && *byte != terminator && !matches!(*byte, b'\n' | b'\r');
+                at += bytes[at..].iter().take_while(|byte| goes_on(byte)).count();
+                if at == bytes.len() {
+                    break;
+                }
+            }
+            let byte = bytes[at];
+            let is_end = self.step(byte, *line);
+            *line += u64::from(byte == b'\n');
+            if is_end {
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
+    }
+
     /// Whether a record ends with this byte.
     fn step(&mut self, byte: u8, line: u64) -> bool {
         let is_end = match self.terminator {
@@ -104,29 +129,26 @@ impl RecordEnds {
     /// How many of these bytes, which follow those seen before, belong to records up to the next end. `None` if no record
     /// ends in them.
     pub(super) fn next_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (at, &byte) in bytes.iter().enumerate() {
-            let is_end = match &mut self.layout {
-                Layout::Csv(csv) => csv.step(byte, self.line),
-                Layout::Json { in_text: true, is_escaped, .. } if *is_escaped => {
-                    *is_escaped = false;
-                    false
+        let end = match &mut self.layout {
+            Layout::Csv(csv) => csv.next_end(bytes, &mut self.line),
+            Layout::Json { depth, in_text, is_escaped } => bytes.iter().position(|&byte| {
+                self.line += u64::from(byte == b'\n');
+                if std::mem::take(is_escaped) {
+                    return false;
                 }
-                Layout::Json { depth, in_text, is_escaped } => {
-                    match byte {
-                        b'"' => *in_text = !*in_text,
-                        b'\\' if *in_text => *is_escaped = true,
-                        b'{' | b'[' if !*in_text => *depth += 1,
-                        b'}' | b']' if !*in_text => *depth = depth.saturating_sub(1),
-                        _ => {}
-                    }
-                    byte == b'\n' && *depth == 0 && !*in_text
+                match byte {
+                    b'"' => *in_text = !*in_text,
+                    b'\\' if *in_text => *is_escaped = true,
+                    b'{' | b'[' if !*in_text => *depth += 1,
+                    b'}' | b']' if !*in_text => *depth = depth.saturating_sub(1),
+                    _ => {}
                 }
-            };
-            self.line += u64::from(byte == b'\n');
-            if is_end {
-                self.open_bytes = 0;
-                return Some(at + 1);
-            }
+                byte == b'\n' && *depth == 0 && !*in_text
+            }),
+        };
+        if let Some(end) = end {
+            self.open_bytes = 0;
+            return Some(end + 1);
         }
         self.open_bytes += bytes.len();
         None
