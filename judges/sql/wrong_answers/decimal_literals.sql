@@ -57,3 +57,26 @@ SELECT n FROM cut WHERE n::INT > 1 OR n::DECIMAL(3, 0) = 3;
 SELECT n FROM (SELECT n::INT AS k, n FROM cut) WHERE k IN (1) ORDER BY n;
 --> 1.2
 --> 1.4
+
+-- The rounds of a recursive query have the type of its first term.
+WITH RECURSIVE t(x) AS (SELECT 1.0 UNION ALL SELECT x * 1.1 FROM t WHERE x < 1.3) SELECT x FROM t;
+--> refused: cast it in the first term
+
+WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT x * 0.5 FROM t WHERE x > 0.3) SELECT x FROM t;
+--> refused: cast it in the first term
+
+WITH RECURSIVE t(x) AS (SELECT 1.0::DECIMAL(10, 3) UNION ALL SELECT x * 1.1 FROM t WHERE x < 1.3) SELECT x FROM t;
+--> 1.000
+--> 1.100
+--> 1.210
+--> 1.331
+
+WITH RECURSIVE t(x) AS (SELECT 1e0 UNION ALL SELECT x * 0.5 FROM t WHERE x > 0.3) SELECT x FROM t;
+--> 1.0
+--> 0.5
+--> 0.25
+
+WITH RECURSIVE t(n, x) AS (SELECT 1, 0.5 UNION ALL SELECT n + 1, x FROM t WHERE n < 3) SELECT n, x FROM t;
+--> 1 | 0.5
+--> 2 | 0.5
+--> 3 | 0.5

@@ -13,6 +13,7 @@
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
 //! - [`outer_sides`]: lets no column be constant that an outer join fills with nulls;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
+//! - [`recursive_types`]: refuses rounds of a recursive query that lose digits;
 //! - [`rule_order`]: the places of our rules among DataFusion's;
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
 //! - [`three_values`]: keeps null where a condition would be simplified to two values;
@@ -32,6 +33,7 @@ mod null_equal_joins;
 mod order;
 mod outer_sides;
 mod parts_apart;
+mod recursive_types;
 mod rule_order;
 mod set_operations;
 mod three_values;

@@ -10,7 +10,7 @@ use super::rule_order::in_order;
 use super::{
     fenced_limits, filter_equalities, filter_ranges, grand_totals, grouping_sets, in_lists, key_dependencies,
     limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides, parts_apart,
-    set_operations, three_values, unbounded_floats,
+    recursive_types, set_operations, three_values, unbounded_floats,
 };
 use crate::numbers::{exact_numbers, float_decimals};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
@@ -24,10 +24,11 @@ use crate::time::{
 use crate::types::{list_casts, refused_operands};
 
 /// The rules that run once on each plan, before the optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 13] = [
+const ANALYZER: [Step<AnalyzingRule>; 14] = [
     // Before DataFusion adds casts of its own.
     First(|| Arc::new(list_casts::ListCasts)),
     First(|| Arc::new(refused_operands::RefusedOperands)),
+    First(|| Arc::new(recursive_types::RecursiveTypes)),
     First(|| Arc::new(float_decimals::FloatDecimals)),
     First(|| Arc::new(dates_as_timestamps::DatesAsTimestamps)),
     First(|| Arc::new(interval_frames::IntervalFrames)),
