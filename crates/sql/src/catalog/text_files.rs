@@ -106,7 +106,7 @@ impl Own for CsvFormat {
     fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {
         let has_header = self.has_header().unwrap_or(state.config_options().catalog.has_header);
         let options = self.options().clone().with_has_header(has_header);
-        text_scan::by_records(plan, TextKind::Csv(options), state)
+        text_scan::by_records(plan, TextKind::Csv(Box::new(options)), state)
     }
 
     fn check_read(&self) -> Result<()> {

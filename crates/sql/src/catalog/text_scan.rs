@@ -37,7 +37,7 @@ use super::text_limits::{TextLimits, unclosed};
 /// What a file's text is.
 #[derive(Clone, Debug)]
 pub(super) enum TextKind {
-    Csv(CsvOptions),
+    Csv(Box<CsvOptions>),
     /// One object a line.
     Json,
 }
@@ -227,7 +227,7 @@ impl TextOpener {
                 if let Some(comment) = options.comment {
                     builder = builder.with_comment(comment);
                 }
-                Decoder::Csv(builder.build_decoder())
+                Decoder::Csv(Box::new(builder.build_decoder()))
             }
             TextKind::Json => {
                 let columns = Arc::new(self.schema.project(&self.columns)?);
@@ -240,7 +240,7 @@ impl TextOpener {
 }
 
 enum Decoder {
-    Csv(csv::reader::Decoder),
+    Csv(Box<csv::reader::Decoder>),
     Json(Box<json::reader::Decoder>),
 }
 
