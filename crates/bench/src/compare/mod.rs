@@ -4,7 +4,8 @@
 //! - Strings, dates, booleans, nulls, integers and decimals of one scale are exact. Floating point numbers may
 //!   differ by [`TOLERANCE_RELATIVE`] or [`TOLERANCE_ABSOLUTE`] (sums in another order), and a decimal of
 //!   [`QUOTIENT_SCALE_MIN`] or more digits from a value of another type by its last digit or [`TOLERANCE_QUOTIENT`]
-//!   (division and `avg` have different types in different engines).
+//!   (division and `avg` have different types in different engines). A float that was rounded to as many digits as a decimal
+//!   has may be so the other way: 1.025 is rounded to 1.03, and as a float, which is a little less, to 1.02.
 //! - Rows are a multiset: each row of one answer has its own partner in the other.
 //! - If the query has an `ORDER BY`, its columns must have the same values row by row. Rows that tie in them may come in any
 //!   order.

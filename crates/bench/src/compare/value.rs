@@ -47,6 +47,12 @@ impl Value {
                 same_exact((*a, *a_scale), (*b, *b_scale))
                     || (a_scale != b_scale && coarse.is_quotient() && self.is_near(other, coarse.slack()))
             }
+            (Self::Exact { unscaled, scale }, Self::Float(float))
+            | (Self::Float(float), Self::Exact { unscaled, scale })
+                if is_rounded_alike(*unscaled, *scale, *float) =>
+            {
+                true
+            }
             (Self::Exact { .. } | Self::Float(_), Self::Exact { .. } | Self::Float(_)) => {
                 self.is_near(other, self.slack().max(other.slack()))
             }
@@ -88,6 +94,14 @@ impl Value {
             _ => 0.0,
         }
     }
+}
+
+/// Whether a decimal and a float were rounded to the same digits, the one up and the other down: 41 / 40 to two digits is 1.03, and
+/// 1.02 of a float, which is a little less than 1.025.
+fn is_rounded_alike(unscaled: i128, scale: i8, float: f64) -> bool {
+    let units = float * 10f64.powi(i32::from(scale));
+    let is_rounded = (units - units.round()).abs() <= TOLERANCE_RELATIVE * units.abs();
+    scale > 0 && is_rounded && (units.round() - unscaled as f64).abs() <= 1.0
 }
 
 /// Compares integers and decimals of any scale as integers. If rescaling overflows they differ by orders of magnitude.
@@ -156,6 +170,15 @@ mod tests {
         assert!(!exact(333_335, 6).same(&exact(3_333_333_333, 10)));
         assert!(!exact(33, 2).same(&third), "two digits are money, not a quotient");
         assert!(!exact(333_333, 6).same(&exact(333_334, 6)), "the same type has to give the same digits");
+    }
+
+    #[test]
+    fn a_float_that_is_rounded_to_as_many_digits_may_be_so_the_other_way() {
+        assert!(exact(103, 2).same(&Value::Float(1.02)) && Value::Float(1.03).same(&exact(102, 2)));
+        assert!(!exact(104, 2).same(&Value::Float(1.02)));
+        assert!(!exact(103, 2).same(&Value::Float(1.025)), "it has more digits");
+        assert!(!exact(103, 2).same(&exact(102, 2)), "money");
+        assert!(!exact(3, 0).same(&Value::Float(4.0)), "a count");
     }
 
     #[test]

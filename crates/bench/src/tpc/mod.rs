@@ -144,7 +144,8 @@ fn facts(runs: u32, set: &QuerySet, data: &Path, threads: usize, oracle: &str) -
                 "compared by value with those of {oracle} in a process of its own, in the contestant's null order \
                  and integer division; floating point numbers may differ by {TOLERANCE_RELATIVE:e} of their size or \
                  {TOLERANCE_ABSOLUTE:e}, decimal quotients ({QUOTIENT_SCALE_MIN} or more digits, against another type) by \
-                 {TOLERANCE_QUOTIENT:e} or their last digit, all else not at all; rows as a bag, and in the sequence of \
+                 {TOLERANCE_QUOTIENT:e} or their last digit, decimals by their last digit from floats that were rounded to as many, \
+                 all else not at all; rows as a bag, and in the sequence of \
                  the output columns that the query orders by"
             ),
         ),
