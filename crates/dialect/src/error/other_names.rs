@@ -66,7 +66,7 @@ const WRITTEN_AS: [(&str, &str); 62] = [
     ("year", "extract(year FROM t)"),
 ];
 
-/// What to write instead of a function that is none here.
+/// The expression to write instead of a function that is none here.
 pub(super) fn written_as(function: &str) -> Option<&'static str> {
     let function = function.to_ascii_lowercase();
     let found = WRITTEN_AS.binary_search_by(|(name, _)| (*name).cmp(&function)).ok()?;

@@ -4,11 +4,9 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, SchemaError};
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitorMut};
 
+use crate::parse::function_call::function_call;
 use crate::parse::visit::walk_in;
 use crate::types::identity::Identity;
 
@@ -64,21 +62,7 @@ fn is_cast_of_columns(expr: &Expr) -> bool {
 }
 
 fn named(cast: Expr) -> Expr {
-    let argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(cast));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', Identity::NamedCast.sql_name())]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![argument],
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    function_call(Ident::with_quote('"', Identity::NamedCast.sql_name()), [cast])
 }
 
 #[cfg(test)]

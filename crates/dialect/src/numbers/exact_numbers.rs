@@ -99,7 +99,7 @@ fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) 
     }
 }
 
-/// Whether an expression casts a decimal to a number with fewer digits behind the point. DataFusion would compare the decimal itself
+/// True if an expression casts a decimal to a number with fewer digits behind the point. DataFusion would compare the decimal itself
 /// with what the cast is compared with: `CAST(1.2 AS INT) = 1` is `1.2 = 1.0` to it.
 fn cuts(expr: &Expr, schema: &DFSchema) -> bool {
     let (from, to) = match expr {

@@ -276,7 +276,7 @@ fn float_in(value: &Expr) -> Option<&Expr> {
     is_made_of_it.then_some(expr)
 }
 
-/// Whether a value is a decimal, and not a null, beside which every type stays.
+/// True if a value is a decimal, and not a null, beside which every type stays.
 fn is_decimal(value: &Expr) -> bool {
     let value = match value {
         Expr::Cast(cast) => &cast.expr,

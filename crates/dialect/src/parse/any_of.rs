@@ -1,10 +1,8 @@
 //! Comparisons with `ANY` and `ALL` elements of a list, which are null where nulls leave them open. DataFusion's `ANY` is false there.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, UnaryOperator, Value,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator, Value};
 
+use super::function_call::function_call;
 use crate::types::list_functions::ANY_EQUALS;
 
 /// Turns `x = ANY(list)` into a call of our function, `x <> ALL(list)` into its opposite, and other comparisons with `ANY` into those
@@ -59,21 +57,7 @@ fn equals(value: Expr, list: Expr, negated: bool) -> Expr {
 }
 
 fn any_equals(list: Expr, value: Expr) -> Expr {
-    let args = [list, value].map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).into();
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(ANY_EQUALS)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    function_call(Ident::new(ANY_EQUALS), [list, value])
 }
 
 #[cfg(test)]

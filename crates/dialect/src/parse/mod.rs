@@ -5,6 +5,7 @@
 //! - [`chains`]: thousands of operators in a row;
 //! - [`doubles`]: numbers with an exponent;
 //! - [`from_first`]: `FROM 'file'` alone;
+//! - [`function_call`]: calls of functions that a statement does not write itself;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
 //! - [`intervals`]: units of intervals;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
@@ -23,6 +24,7 @@ mod any_of;
 pub(crate) mod chains;
 mod doubles;
 mod from_first;
+pub(crate) mod function_call;
 mod grouping_tuples;
 mod intervals;
 mod materialized;
@@ -182,7 +184,7 @@ pub(crate) mod tests {
         statement.to_string()
     }
 
-    /// What it is once operators are called as functions.
+    /// The statement of a text once operators are called as functions.
     pub(crate) fn called(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
         call_functions(&mut statement);

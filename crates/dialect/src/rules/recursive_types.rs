@@ -58,7 +58,7 @@ fn unnamed(expr: &Expr) -> &Expr {
     }
 }
 
-/// Whether a cast gives a column of a plan its type.
+/// True if a cast gives a column of a plan its type.
 fn is_cast(plan: &LogicalPlan, column: usize) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => match unnamed(&projection.expr[column]) {
@@ -77,7 +77,7 @@ fn is_cast(plan: &LogicalPlan, column: usize) -> bool {
     }
 }
 
-/// Whether a cast between numbers, or between timestamps, may lose digits.
+/// True if a cast between numbers, or between timestamps, may lose digits.
 fn loses(from: &DataType, to: &DataType) -> bool {
     let digits = |kind: &DataType| match kind {
         kind if kind.is_integer() => Some(0),

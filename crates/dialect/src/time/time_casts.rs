@@ -222,7 +222,7 @@ impl TimeCast {
     }
 }
 
-/// Whether a text ends with a zone or an offset, other than that of UTC.
+/// True if a text ends with a zone or an offset, other than that of UTC.
 fn has_other_zone(text: &str) -> bool {
     let Some((date, rest)) = text.trim().split_once([' ', 'T', 't']) else { return false };
     if date.is_empty() || !date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {

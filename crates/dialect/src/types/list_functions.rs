@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::numbers::float_decimals::beside;
 
-/// What `x = ANY(list)` is written as.
+/// The function that `x = ANY(list)` becomes.
 pub(crate) const ANY_EQUALS: &str = "any_equals";
 
 /// DataFusion's functions of a list and values that may be its elements, each with the places of these values.

@@ -54,7 +54,7 @@ const OF_TEXTS: [&str; 22] = [
     "upper",
 ];
 
-/// What is refused of an expression, and what to write instead.
+/// The refusal of an expression, and a hint at what to write instead.
 fn refusal(expr: &Expr, columns: &DFSchema) -> Option<(String, &'static str)> {
     let kind_of = |expr: &Expr| expr.get_type(columns).ok();
     match expr {

@@ -70,7 +70,7 @@ impl Csv {
         None
     }
 
-    /// Whether a record ends with this byte.
+    /// True if a record ends with this byte.
     fn step(&mut self, byte: u8, line: u64) -> bool {
         let is_end = match self.terminator {
             Some(terminator) => byte == terminator,
@@ -126,8 +126,8 @@ impl RecordEnds {
         Self { layout: Layout::Json { depth: 0, in_text: false, is_escaped: false }, line: 1, open_bytes: 0 }
     }
 
-    /// How many of these bytes, which follow those seen before, belong to records up to the next end. `None` if no record
-    /// ends in them.
+    /// The number of these bytes, which follow those seen before, that belong to records up to the next end. `None` if no
+    /// record ends in them.
     pub(super) fn next_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let end = match &mut self.layout {
             Layout::Csv(csv) => csv.next_end(bytes, &mut self.line),

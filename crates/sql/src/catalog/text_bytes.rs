@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetResultPayload, ObjectStore};
 
-/// How much of a local file is read at a time.
+/// The bytes of a local file that are read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The content of a whole file.

@@ -34,7 +34,7 @@ use super::records::RecordEnds;
 use super::text_bytes::bytes_of;
 use super::text_limits::{TextLimits, unclosed};
 
-/// What a file's text is.
+/// The format of a file's text.
 #[derive(Clone, Debug)]
 pub(super) enum TextKind {
     Csv(Box<CsvOptions>),
