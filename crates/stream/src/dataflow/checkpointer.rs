@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use yeoul_base::{failpoint, failpoint_error};
 use yeoul_net::supervise::must_not_panic;
 
+use super::opened::taken_over;
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, StateFile};
 use crate::checkpoint::{CheckpointStore, CommitMarker, Marked, OutputMarker};
@@ -40,17 +41,23 @@ pub(super) enum Outcome {
 }
 
 impl Checkpointer {
-    /// Starts the thread.
+    /// Starts the thread of a query that this process has as `generation`.
     ///
     /// # Errors
     /// If the system has no thread.
-    pub fn start(mut store: CheckpointStore, transactions: Option<Transactions>) -> Result<Self> {
+    pub fn start(
+        query: &str,
+        generation: u64,
+        mut store: CheckpointStore,
+        transactions: Option<Transactions>,
+    ) -> Result<Self> {
         let (todo, list) = channel::<Todo>();
         let (tell, outcomes) = channel();
+        let name = query.to_owned();
         let work = move || {
             for todo in list {
                 let began = Instant::now();
-                let outcome = match todo {
+                let outcome: Result<Outcome> = match todo {
                     Todo::Store { batch, generation, versions } => {
                         failpoint("stream-before-state");
                         let stored = versions
@@ -83,6 +90,11 @@ impl Checkpointer {
                         marked
                     }
                 };
+                let outcome = outcome.map_err(|error| match store.newest_generation() {
+                    // Whoever has the query removes what an older process was about to put in its place.
+                    Ok(newest) if newest > Some(generation) => taken_over(&name).with_source(error),
+                    _ => error,
+                });
                 if tell.send(outcome.map(|outcome| (outcome, began.elapsed()))).is_err() {
                     break;
                 }
@@ -132,7 +144,8 @@ impl Checkpointer {
     /// Outcome, and the time that it took, if it is known.
     ///
     /// # Errors
-    /// If the state cannot be stored, or it cannot be known whether the marker is set.
+    /// If the state cannot be stored, or it cannot be known whether the marker is set; `Conflict` if another process has taken the
+    /// query over meanwhile.
     pub fn outcome(&self) -> Result<Option<(Outcome, Duration)>> {
         match self.outcomes.try_recv() {
             Ok(outcome) => outcome.map(Some),
@@ -169,4 +182,54 @@ fn checked(of: PartVersion) -> PartVersion {
 
 fn broke() -> Error {
     Error::new(ErrorKind::Internal, "the thread that writes checkpoints broke")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustix::io::Errno;
+    use yeoul_disk::{Disk, Fault, FaultyDisk, Operation, RealDisk};
+
+    use super::*;
+    use crate::checkpoint::Claim;
+    use crate::checkpoint::storage::LocalFolder;
+
+    fn claim() -> Claim<'static> {
+        Claim {
+            sources: Vec::new(),
+            state_identity: None,
+            initial_offsets: Box::new(|| Ok(Vec::new())),
+            output: None,
+            now_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_process_whose_files_the_next_one_removed_says_that_it_lost_the_query() {
+        for is_taken_over in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let disk = FaultyDisk::over(Arc::new(RealDisk));
+            let open = |disk: Arc<dyn Disk>| {
+                CheckpointStore::open(Arc::new(LocalFolder::new(disk, place.path())), 100).unwrap()
+            };
+            let mut store = open(Arc::clone(&disk) as Arc<dyn Disk>);
+            let claimed = store.claim(claim()).unwrap().manifest;
+            if is_taken_over {
+                open(Arc::new(RealDisk)).claim(claim()).unwrap();
+            }
+            let fault = disk.inject(Fault::fails(Operation::Rename, Errno::NOENT));
+            let checkpointer = Checkpointer::start("totals", claimed.generation, store, None).unwrap();
+            checkpointer.prepare(claimed).unwrap();
+            let outcome = checkpointer.outcomes.recv().unwrap();
+            let error = outcome.map(drop).unwrap_err();
+            assert_eq!(fault.happened(), 1);
+            if is_taken_over {
+                assert_eq!(error.kind(), ErrorKind::Conflict);
+                assert_eq!(error.to_string(), "another process has taken the query 'totals' over");
+            } else {
+                assert_eq!(error.kind(), ErrorKind::NotFound);
+            }
+        }
+    }
 }

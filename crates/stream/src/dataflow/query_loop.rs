@@ -127,7 +127,7 @@ impl<'a> QueryLoop<'a> {
             run_id,
             first: open,
             coordinator: Coordinator::new(open, query.settings.checkpoint_interval_ms, now_ms()),
-            checkpointer: Checkpointer::start(store, transactions.clone())?,
+            checkpointer: Checkpointer::start(&query.name, manifest.generation, store, transactions.clone())?,
             complete: manifest,
             in_flight: None,
             inputs,
