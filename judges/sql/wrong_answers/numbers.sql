@@ -165,3 +165,46 @@ SELECT g, percentile_cont(0.25) WITHIN GROUP (ORDER BY x), percentile_cont(0.25)
 
 SELECT median(x::decimal(10, 2)), median(DISTINCT x::decimal(10, 2)) FROM (VALUES (0.01), (0.02), (0.02), (0.01)) AS v(x);
 --> 0.015 | 0.015
+
+-- A digit that no float has.
+SELECT round(42.1235::DOUBLE, 400), round(42::DOUBLE, -400), trunc(42.1235::DOUBLE, 400), trunc(42::DOUBLE, -400), round(42.126::DOUBLE, 2);
+--> 42.1235 | 0.0 | 42.1235 | 0.0 | 42.13
+
+SELECT round(x, d) FROM (VALUES (1.5::DOUBLE, 400), (1.5::DOUBLE, -400), ('inf'::DOUBLE, 2)) AS t(x, d);
+--> 1.5
+--> 0.0
+--> inf
+
+-- A line through all points; none through one x.
+SELECT regr_r2(y, x), regr_r2(x, y) FROM (VALUES (1.0, 1.0), (1.0, 2.0), (1.0, 3.0)) AS t(y, x);
+--> 1.0 | NULL
+
+SELECT g, regr_r2(y, x) FROM (VALUES (1, 1.0, 1.0), (1, 1.0, 2.0), (2, 1.0, 1.0)) AS t(g, y, x) GROUP BY g ORDER BY g;
+--> 1 | 1.0
+--> 2 | NULL
+
+-- NaN is the greatest by groups, too, in whichever order it comes.
+SELECT g, min(h), max(h), max(h) FILTER (WHERE h <> 7) FROM (VALUES (1, 'NaN'::DOUBLE), (1, -2e0), (2, -2e0), (2, 'NaN'::DOUBLE), (3, 'NaN'::DOUBLE), (4, NULL)) AS t(g, h)
+GROUP BY g ORDER BY g;
+--> 1 | -2.0 | NaN | NaN
+--> 2 | -2.0 | NaN | NaN
+--> 3 | NaN | NaN | NaN
+--> 4 | NULL | NULL | NULL
+
+SELECT max(h::FLOAT), min(h::FLOAT) FROM (VALUES (1, 'NaN'::DOUBLE), (1, -2e0)) AS t(g, h) GROUP BY g;
+--> NaN | -2.0
+
+-- With a sign it is no other value, wherever it comes from.
+COPY (VALUES ('-NaN'), ('1.5'), ('NaN')) TO '~/texts.csv';
+
+CREATE TABLE signed AS SELECT column1::DOUBLE AS h FROM '~/texts.csv';
+
+SELECT max(h), count(DISTINCT h), count(*) FILTER (WHERE h > 1.5) FROM signed;
+--> NaN | 2 | 2
+
+SELECT a.h FROM signed a JOIN (SELECT 'NaN'::DOUBLE AS h) b ON a.h = b.h;
+--> NaN
+--> NaN
+
+SELECT '-NaN'::DOUBLE = 'NaN'::DOUBLE, TRY_CAST('-nan' AS FLOAT) > 1, 'inf'::DOUBLE < 'NaN'::DOUBLE;
+--> true | true | true

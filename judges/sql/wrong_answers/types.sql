@@ -89,3 +89,9 @@ SELECT b, a FROM (VALUES (2, 1), (1, 2), (3, 1)) AS v(a, b) ORDER BY ALL;
 SELECT 1 AS n UNION ALL SELECT 2 ORDER BY ALL DESC;
 --> 2
 --> 1
+
+SELECT array_sort(l, o) FROM (VALUES ([1, 3, 2], 'ASC'), ([1, 3, 2], 'DESC')) AS t(l, o);
+--> refused: which is not one for all rows
+
+SELECT array_sort([1, 3, 2], 'DESC'), array_sort([3, NULL, 1], 'ASC', 'NULLS LAST');
+--> [3, 2, 1] | [1, 3, NULL]

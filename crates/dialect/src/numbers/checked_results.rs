@@ -8,8 +8,8 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExpressionPlacement, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::decimal_overflow;
@@ -102,6 +102,11 @@ fn with_one_nan<T: ArrowPrimitiveType>(
     }
 }
 
+/// Values of a file, of which a NaN may have a sign.
+pub fn one_nan(column: Expr) -> Expr {
+    CheckedResult::OneNan.call(column)
+}
+
 impl ScalarUDFImpl for CheckedResult {
     fn name(&self) -> &str {
         match self {
@@ -127,6 +132,14 @@ impl ScalarUDFImpl for CheckedResult {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    /// A file's column is mended beside the scan, as by `Identity::NullThroughout`.
+    fn placement(&self, arguments: &[ExpressionPlacement]) -> ExpressionPlacement {
+        match arguments {
+            [ExpressionPlacement::Column] => ExpressionPlacement::MoveTowardsLeafNodes,
+            _ => ExpressionPlacement::KeepInPlace,
+        }
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

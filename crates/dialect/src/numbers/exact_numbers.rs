@@ -1,9 +1,11 @@
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
 use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::expr::WindowFunctionDefinition;
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunctionDefinition};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
@@ -12,6 +14,7 @@ use crate::numbers::checked_integers::CheckedInteger;
 use crate::numbers::checked_results::CheckedResult;
 use crate::numbers::decimal_arithmetic::DecimalArithmetic;
 use crate::numbers::decimal_type::DecimalType;
+use crate::numbers::float_extremes::FloatExtreme;
 use crate::numbers::settings::wraps_integers;
 use crate::rewrite::{PlanWalk, TreeWalk, map_expressions};
 use crate::types::Identity;
@@ -85,6 +88,13 @@ fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) 
             call.func = sum_udaf();
             Transformed::yes(Expr::AggregateFunction(call))
         }
+        Expr::AggregateFunction(mut call) => match extreme_of_floats(&call, schema) {
+            Some(extreme) => {
+                call.func = Arc::new(AggregateUDF::from(extreme));
+                Transformed::yes(Expr::AggregateFunction(call))
+            }
+            None => Transformed::no(Expr::AggregateFunction(call)),
+        },
         Expr::WindowFunction(mut call) if wraps => match &call.fun {
             WindowFunctionDefinition::AggregateUDF(function) if is_exact_sum(function) => {
                 call.fun = WindowFunctionDefinition::AggregateUDF(sum_udaf());
@@ -92,6 +102,9 @@ fn exact(expr: Expr, schema: &DFSchema, wraps: bool, has_other_type: &mut bool) 
             }
             _ => Transformed::no(Expr::WindowFunction(call)),
         },
+        cast @ (Expr::Cast(_) | Expr::TryCast(_)) if reads_float(&cast, schema) => {
+            Transformed::yes(CheckedResult::OneNan.call(cast))
+        }
         cast @ (Expr::Cast(_) | Expr::TryCast(_)) if cuts(&cast, schema) => {
             Transformed::yes(Identity::Cut.call(cast))
         }
@@ -113,6 +126,25 @@ fn cuts(expr: &Expr, schema: &DFSchema) -> bool {
         None => return false,
     };
     from.get_type(schema).is_ok_and(|from| DecimalType::of(&from).is_some_and(|from| from.scale > scale))
+}
+
+fn extreme_of_floats(call: &AggregateFunction, schema: &DFSchema) -> Option<FloatExtreme> {
+    let kind = call.params.args.first()?.get_type(schema).ok()?;
+    FloatExtreme::in_place_of(call, &kind)
+}
+
+/// True of a text cast to a float, which may be '-NaN'.
+fn reads_float(expr: &Expr, schema: &DFSchema) -> bool {
+    let (from, to) = match expr {
+        Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
+        Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),
+        _ => return false,
+    };
+    let is_known = match from.as_literal().and_then(|text| text.try_as_str()) {
+        Some(text) => !text.is_some_and(|text| text.to_lowercase().contains("nan")),
+        None => false,
+    };
+    !is_known && to.is_floating() && from.get_type(schema).is_ok_and(|from| from.is_string())
 }
 
 /// Functions of floats that give NaN for a number that has no such value.

@@ -10,8 +10,10 @@
 //! - [`exact_average`]: `avg` of decimals;
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
 //! - [`float_decimals`]: decimals beside floats, which are floats;
-//! - [`null_powers`]: `power` and `log` of nulls;
+//! - [`float_extremes`]: `min` and `max` of floats by groups;
+//! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
+//! - [`regression`]: `regr_r2`;
 //! - [`settings`] has `yeoul.wrap_integers`.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
@@ -28,12 +30,16 @@ pub(crate) mod exact_numbers;
 mod exact_percentile;
 pub(crate) mod exact_sum;
 pub(crate) mod float_decimals;
+mod float_extremes;
 pub mod framed_accumulator;
-mod null_powers;
+mod number_functions;
 mod quotients;
+mod regression;
 mod rounding;
 pub(crate) mod settings;
 mod sums;
+
+pub use checked_results::one_nan;
 
 use std::sync::Arc;
 
@@ -50,12 +56,13 @@ use crate::Error;
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
-    null_powers::NullPower::register(state)?;
+    number_functions::NumberFunction::register(state)?;
     let signum = state.udf("signum")?;
     state.register_udf(Arc::new(signum.as_ref().clone().with_aliases(["sign"])))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_sum::ExactSum::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_average::ExactAverage::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_median::ExactMedian::new())))?;
+    state.register_udaf(Arc::new(AggregateUDF::from(regression::RegrR2::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_percentile::ExactPercentile::new())))?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::subqueries::{
 use crate::time::{
     dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns, time_values,
 };
-use crate::types::{list_casts, refused_operands};
+use crate::types::{list_casts, null_parents, refused_operands};
 
 /// The rules that run once on each plan, before the optimizer.
 const ANALYZER: [Step<AnalyzingRule>; 14] = [
@@ -43,10 +43,11 @@ const ANALYZER: [Step<AnalyzingRule>; 14] = [
 ];
 
 /// The rules of the analyzer that come behind `unnesting`, once all types are known.
-const VALUES: [Step<AnalyzingRule>; 3] = [
+const VALUES: [Step<AnalyzingRule>; 4] = [
     Last(|| Arc::new(patterns::Patterns)),
     Last(|| Arc::new(time_values::TimeValues)),
     Last(|| Arc::new(interval_order::IntervalOrder)),
+    Last(|| Arc::new(null_parents::NullParents)),
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 11..];
+        let own = &analyzing[analyzing.len() - 12..];
         assert_eq!(
             own,
             [
@@ -161,7 +162,8 @@ mod tests {
                 "unnesting",
                 "patterns",
                 "time_values",
-                "interval_order"
+                "interval_order",
+                "null_parents"
             ]
         );
     }

@@ -6,10 +6,12 @@ use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 use yeoul_base::ErrorKind;
 
+use super::null_parents::null_throughout;
 use crate::Error;
 
 /// Functions that give what they are given. To DataFusion each may give anything of that type, null among it.
@@ -29,6 +31,8 @@ pub enum Identity {
     Cut,
     /// An item of an `IN` list that is computed for each row: an array of values, even if a batch has none.
     Varying,
+    /// A struct, a list or a map whose children are null where it is.
+    NullThroughout,
 }
 
 impl Identity {
@@ -47,6 +51,7 @@ impl Identity {
             Self::NamedCast => "named_cast",
             Self::Cut => "cut",
             Self::Varying => "varying",
+            Self::NullThroughout => "null_throughout",
         }
     }
 
@@ -95,6 +100,17 @@ impl ScalarUDFImpl for Identity {
         Ok(Arc::new(Field::new(self.name(), of.data_type().clone(), may_be_null)))
     }
 
+    /// Values of a file's column are mended beside the scan. DataFusion would hand rows out to threads for the sake of an expression that
+    /// is worth it, and they would come in another order than the file has.
+    fn placement(&self, arguments: &[ExpressionPlacement]) -> ExpressionPlacement {
+        match (self, arguments) {
+            (Self::NullThroughout, [ExpressionPlacement::Column]) => {
+                ExpressionPlacement::MoveTowardsLeafNodes
+            }
+            _ => ExpressionPlacement::KeepInPlace,
+        }
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
         let [value] = take_function_args(self.name(), arguments.args)?;
@@ -104,9 +120,12 @@ impl ScalarUDFImpl for Identity {
             let hint = "leave out keep_partition_by_columns, and it gets a directory of its own; or filter such rows";
             return Err(error.with_hint(hint).into());
         }
-        if *self == Self::Varying {
-            return value.into_array(rows).map(ColumnarValue::Array);
+        match (self, value) {
+            (Self::Varying, value) => value.into_array(rows).map(ColumnarValue::Array),
+            (Self::NullThroughout, ColumnarValue::Array(array)) => {
+                null_throughout(&array).map(ColumnarValue::Array)
+            }
+            (_, value) => Ok(value),
         }
-        Ok(value)
     }
 }

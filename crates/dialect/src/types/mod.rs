@@ -3,13 +3,16 @@
 //! - [`identity`]: functions that give what they are given, and hide it from the optimizer;
 //! - [`list_casts`]: refuses to make a list of one value of what is none;
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
+//! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
 //! - [`substr`]: parts of texts, with a start that counts from the end.
 
 pub(crate) mod identity;
 pub(crate) mod list_casts;
 pub(crate) mod list_functions;
+pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
 pub(crate) mod substr;
 
 pub use identity::Identity;
+pub use null_parents::has_children;

@@ -76,6 +76,14 @@ fn refusal(expr: &Expr, columns: &DFSchema) -> Option<(String, &'static str)> {
                 (format!("{name} of a list, a struct or a map"), hint)
             })
         }
+        Expr::ScalarFunction(call) if call.func.name() == "array_sort" => {
+            let order = call.args.iter().skip(1).find(|order| !matches!(order, Expr::Literal(..)))?;
+            let hint = "write it out, as in array_sort(list, 'DESC', 'NULLS LAST'), or choose with CASE";
+            Some((
+                format!("array_sort in the order of {}, which is not one for all rows", order.schema_name()),
+                hint,
+            ))
+        }
         Expr::WindowFunction(call) => {
             let WindowFunction { fun, params } = call.as_ref();
             let place = params.args.get(1).filter(|_| fun.name() == "nth_value")?;

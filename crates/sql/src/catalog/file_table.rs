@@ -24,6 +24,7 @@ use yeoul_base::ErrorKind;
 use super::exact_values;
 use super::file_scan::FileScan;
 use super::file_set::FileSet;
+use super::mended_columns::mended;
 use crate::Error;
 
 /// How many files are checked at a time against a filter on their folders.
@@ -162,7 +163,8 @@ impl TableProvider for FileTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let found = self.found(state).await?;
         let scanned = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
-        let scanned = exact_values::as_read(&found.format.get_ext(), scanned);
+        let format = found.format.get_ext();
+        let scanned = exact_values::as_read(&format, scanned);
         let (of_folders, of_rows): (Vec<_>, Vec<_>) =
             filters.iter().partition(|filter| self.is_about_folders(filter));
         let files = self.kept(state, found.files(&self.name, &self.keys)?, &of_folders)?;
@@ -174,6 +176,8 @@ impl TableProvider for FileTable {
         let enough = limit.filter(|_| of_rows.is_empty());
         let scan = FileScan { state, found: &found, schema: &scanned };
         let plan = scan.plan(files, columns, limit, enough).await?;
+        // DataFusion's own format, which nothing of ours is around.
+        let plan = if format == "arrow" { mended(&format, plan, state)? } else { plan };
         exact_values::exact(plan, &project_schema(&self.schema, projection)?, state)
     }
 

@@ -10,6 +10,7 @@ mod file_table;
 pub(crate) mod files;
 mod folder_keys;
 mod leading_zeros;
+mod mended_columns;
 mod merged_columns;
 pub(crate) mod own_format;
 mod parquet_file;

@@ -20,6 +20,7 @@ use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::mended_columns::mended;
 use crate::copy::written_times::TimestampUnit;
 
 /// What we do differently for one of DataFusion's file formats.
@@ -118,7 +119,7 @@ impl<F: Own> FileFormat for OwnFormat<F> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.0.check_read()?;
         let plan = self.0.create_physical_plan(state, scan).await?;
-        Ok(self.0.scan(plan, state))
+        mended(&self.get_ext(), self.0.scan(plan, state), state)
     }
 
     async fn create_writer_physical_plan(
