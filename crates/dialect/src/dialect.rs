@@ -14,7 +14,7 @@ use crate::rules::Step;
 use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
-use crate::time::{date_format, time_zone};
+use crate::time::{date_format, time_functions, time_series, time_zone};
 use crate::types::{list_functions, substr};
 use crate::{Result, names, numbers, parse, plan, refuse, rules};
 
@@ -87,6 +87,8 @@ impl Dialect {
         state.register_expr_planner(Arc::new(DateArithmetic))?;
         numbers::register(&mut state)?;
         list_functions::register(&mut state)?;
+        time_functions::register(&mut state)?;
+        time_series::register(&mut state);
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.
         let mut planners: Vec<Arc<dyn ExprPlanner>> =

@@ -282,7 +282,7 @@ SELECT 'tomorrow'::timestamp;
 SELECT try_cast('tomorrow' AS timestamp) IS NULL, try_cast('2024-01-05 10:00' AS timestamp) IS NULL;
 --> true | false
 
-SELECT TIMESTAMP '9999-12-31 00:00:00';
+SELECT TIMESTAMP(9) '9999-12-31 00:00:00';
 --> refused: 2262
 
 SELECT (TIMESTAMP(6) '9999-12-31 00:00:00')::varchar;
@@ -297,3 +297,23 @@ SELECT INTERVAL '0.05' YEAR;
 
 SELECT DATE '2024-01-01' + INTERVAL '0.5' MONTH, DATE '2024-01-01' + INTERVAL '1.5 years';
 --> 2024-01-16T00:00:00 | 2025-07-01T00:00:00
+
+-- Numbers are seconds since 1970, in whichever zone they are shown.
+SELECT to_timestamp(1), to_timestamp(-1.5), to_timestamp(1e0), to_timestamp(253402300799);
+--> 1970-01-01T00:00:01Z | 1969-12-31T23:59:58.500Z | 1970-01-01T00:00:01Z | 9999-12-31T23:59:59Z
+
+SELECT to_timestamp(1284352323::DOUBLE * 100000000);
+--> refused: beyond the times of a TIMESTAMP
+
+SELECT to_timestamp('NaN'::DOUBLE);
+--> refused: NaN
+
+SET TIME ZONE = 'America/Los_Angeles';
+
+SELECT to_timestamp(1), extract(epoch FROM to_timestamp(1)), extract(epoch FROM to_timestamp(1.5)), extract(epoch FROM to_timestamp_seconds(1));
+--> 1969-12-31T16:00:01-08:00 | 1.0 | 1.5 | 1.0
+
+RESET datafusion.execution.time_zone;
+
+SELECT array_to_string([TIMESTAMP '2020-01-01 00:00:00', TIMESTAMP '2020-01-01 00:00:01.5'], ', '), [TIMESTAMP '2020-01-01']::TEXT[];
+--> 2020-01-01 00:00:00, 2020-01-01 00:00:01.5 | [2020-01-01 00:00:00]

@@ -16,6 +16,7 @@
 //! - [`span`]: places of tokens;
 //! - [`synonyms`]: what others write by another name;
 //! - [`time_zones`]: `AT TIME ZONE`;
+//! - [`timestamps`]: texts with nanoseconds;
 //! - [`visit`]: visits of the SQL in a statement;
 //! - [`wide_integers`]: integers with more digits than 64 bits hold.
 
@@ -35,6 +36,7 @@ mod similar;
 mod span;
 mod synonyms;
 mod time_zones;
+mod timestamps;
 pub(crate) mod visit;
 mod wide_integers;
 
@@ -148,6 +150,7 @@ impl VisitorMut for Corrections {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         precedence::loosen(expr);
         wide_integers::make_decimal(expr);
+        timestamps::hold_digits(expr);
         match self.checked(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),

@@ -9,6 +9,9 @@ use crate::Result;
 /// The bits of a float's mantissa, up to which SQL's `FLOAT(n)` is a `REAL`, and up to which a `DOUBLE`.
 const REAL_BITS: u64 = 24;
 const DOUBLE_BITS: u64 = 53;
+/// The digits of a second that a `TIMESTAMP` has, as in Spark, PostgreSQL and DuckDB: it reaches over all dates. DataFusion's has nine, and
+/// ends in the year 2262.
+pub(crate) const TIMESTAMP_DIGITS: u64 = 6;
 
 impl Walk<'_> {
     pub(super) fn data_type(&mut self, data_type: &mut DataType) -> Result<()> {
@@ -19,6 +22,10 @@ impl Walk<'_> {
                     bits if bits <= DOUBLE_BITS => DataType::DoublePrecision,
                     _ => return Err(Clause::FloatScale.error()),
                 };
+                Ok(())
+            }
+            DataType::Timestamp(precision @ None, _) => {
+                *precision = Some(TIMESTAMP_DIGITS);
                 Ok(())
             }
             DataType::Float(ExactNumberInfo::PrecisionAndScale(_, _)) => Err(Clause::FloatScale.error()),

@@ -38,6 +38,7 @@ use datafusion::sql::parser::Statement;
 use self::walk::Walk;
 use crate::Result;
 
+pub(crate) use data_type::TIMESTAMP_DIGITS;
 pub use questions::Questions;
 pub use syntax::{all_of, plain};
 

@@ -31,6 +31,16 @@ impl ExprPlanner for DateArithmetic {
             (BinaryOperator::Plus, (Ok(DataType::Interval(_)), Ok(date))) if is_date(&date) => {
                 expr.right = cast(expr.right, timestamp_for(&expr.left));
             }
+            (BinaryOperator::Plus | BinaryOperator::Minus, (Ok(time), Ok(DataType::Interval(_))))
+                if let Some(finer) = finer(&time, &expr.right) =>
+            {
+                expr.left = cast(expr.left, finer);
+            }
+            (BinaryOperator::Plus, (Ok(DataType::Interval(_)), Ok(time)))
+                if let Some(finer) = finer(&time, &expr.left) =>
+            {
+                expr.right = cast(expr.right, finer);
+            }
             (op, (Ok(left), Ok(right))) => {
                 let product =
                     IntervalProduct::of(op, (expr.left.clone(), &left), (expr.right.clone(), &right));
@@ -46,13 +56,30 @@ impl ExprPlanner for DateArithmetic {
 
 /// The type of the sum: of microseconds, which reach as far as dates do, unless the interval is known to have nanoseconds.
 fn timestamp_for(interval: &Expr) -> DataType {
-    let unit = match interval {
-        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _)
-            if interval.nanoseconds % 1000 != 0 =>
-        {
-            TimeUnit::Nanosecond
-        }
-        _ => TimeUnit::Microsecond,
+    DataType::Timestamp(unit_for(nanoseconds(interval)), None)
+}
+
+/// The type of a timestamp in which the digits of an interval are not lost, if it is not its own.
+fn finer(time: &DataType, interval: &Expr) -> Option<DataType> {
+    let DataType::Timestamp(unit, zone) = time else { return None };
+    let nanoseconds = nanoseconds(interval);
+    let in_one = match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
     };
-    DataType::Timestamp(unit, None)
+    (nanoseconds % in_one != 0).then(|| DataType::Timestamp(unit_for(nanoseconds), zone.clone()))
+}
+
+fn unit_for(nanoseconds: i64) -> TimeUnit {
+    if nanoseconds % 1000 == 0 { TimeUnit::Microsecond } else { TimeUnit::Nanosecond }
+}
+
+/// The time of day of an interval that is written out.
+fn nanoseconds(interval: &Expr) -> i64 {
+    match interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds,
+        _ => 0,
+    }
 }

@@ -8,6 +8,8 @@
 //! - [`interval_products`]: intervals times numbers;
 //! - [`interval_text`]: intervals as they are written; [`time_text`]: times as they are shown;
 //! - [`time_casts`]: between times and texts, and times with and without a zone; [`time_values`] puts them into plans;
+//! - [`time_functions`]: `now`, `to_timestamp`, `date_trunc` and `date_bin` in microseconds; [`time_bins`] has the last two;
+//! - [`time_series`]: `generate_series` of timestamps in a `FROM`;
 //! - [`time_zone`]: `AT TIME ZONE`.
 
 pub(crate) mod date_arithmetic;
@@ -22,7 +24,10 @@ mod interval_products;
 pub(crate) mod interval_span;
 pub(crate) mod interval_text;
 pub(crate) mod patterns;
+mod time_bins;
 pub(crate) mod time_casts;
+pub(crate) mod time_functions;
+pub(crate) mod time_series;
 pub(crate) mod time_text;
 pub(crate) mod time_values;
 pub(crate) mod time_zone;

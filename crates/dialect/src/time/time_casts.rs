@@ -4,7 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, StringArray, StringBuilder,
+    Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, ListArray, StringArray, StringBuilder,
 };
 use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
@@ -45,6 +45,8 @@ enum Kind {
     SecondsToTimestamp,
     /// The whole seconds of a timestamp, whatever its unit.
     TimestampToSeconds,
+    /// Such a cast of each element of a list.
+    Elements,
 }
 
 impl TimeCast {
@@ -64,6 +66,10 @@ impl TimeCast {
                 Kind::SecondsToTimestamp
             }
             (DataType::Timestamp(..), to) if to.is_integer() => Kind::TimestampToSeconds,
+            (DataType::List(from), DataType::List(to)) => {
+                Self::between(from.data_type(), to.data_type(), or_null)?;
+                Kind::Elements
+            }
             _ => return None,
         };
         Some(Self { kind, to: to.clone(), or_null })
@@ -93,6 +99,17 @@ impl TimeCast {
                 let DataType::Timestamp(_, zone) = &self.to else { unreachable!("of `between`") };
                 let seconds = self.cast(values, &DataType::Timestamp(TimeUnit::Second, zone.clone()))?;
                 self.cast(&seconds, &self.to)
+            }
+            Kind::Elements => {
+                let list = values.as_list::<i32>();
+                let DataType::List(element) = &self.to else { unreachable!("of `between`") };
+                let (from, to) = (list.value_type(), element.data_type());
+                let elements = match Self::between(&from, to, self.or_null) {
+                    Some(cast) => cast.run(list.values())?,
+                    None => unreachable!("of `between`"),
+                };
+                let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+                Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, elements, nulls)?))
             }
             Kind::TimestampToSeconds => {
                 let DataType::Timestamp(unit, _) = values.data_type() else { unreachable!("of `between`") };
@@ -290,6 +307,7 @@ impl ScalarUDFImpl for TimeCast {
             Kind::TextToTime => "text_to_time",
             Kind::SecondsToTimestamp => "seconds_to_timestamp",
             Kind::TimestampToSeconds => "timestamp_to_seconds",
+            Kind::Elements => "time_elements",
         }
     }
 

@@ -2,6 +2,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -9,7 +10,7 @@ use crate::rewrite::rewrite_plan;
 use crate::time::interval_part::IntervalPart;
 use crate::time::time_casts::TimeCast;
 
-/// Puts our casts of times, and our `extract` from intervals, in the place of Arrow's.
+/// Puts our casts of times, our `extract` from intervals, and our texts of a list's times in the place of Arrow's.
 #[derive(Debug)]
 pub(crate) struct TimeValues;
 
@@ -30,6 +31,9 @@ impl AnalyzerRule for TimeValues {
                     None => Transformed::no(Expr::TryCast(cast)),
                 })
             }
+            Expr::ScalarFunction(call) if call.func.name() == "array_to_string" => {
+                texts_joined(call, columns)
+            }
             other => match part_of_interval(&other, columns)? {
                 Some(part) => Ok(Transformed::yes(part)),
                 None => Ok(Transformed::no(other)),
@@ -40,6 +44,19 @@ impl AnalyzerRule for TimeValues {
     fn name(&self) -> &str {
         "time_values"
     }
+}
+
+/// Elements of a list as the texts that they are by themselves.
+fn texts_joined(mut call: ScalarFunction, columns: &DFSchema) -> Result<Transformed<Expr>> {
+    let texts = DataType::new_list(DataType::Utf8, true);
+    let cast = match call.args.first() {
+        Some(list) => TimeCast::between(&list.get_type(columns)?, &texts, false),
+        None => None,
+    };
+    let Some(cast) = cast else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+    let list = call.args.remove(0);
+    call.args.insert(0, cast.call(list));
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 /// Our function in the place of a `date_part` of an interval or duration.
