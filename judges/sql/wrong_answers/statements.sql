@@ -205,3 +205,42 @@ COPY t TO '~/t.csv' STORED AS XLSX;
 --> refused: STORED AS
 SELECT arrow_typeof(1::float(53)), arrow_typeof(1::float(24));
 --> Float64 | Float32
+
+-- Lists beside the rows that they stand in.
+CREATE TABLE tagged AS VALUES (1, [10, 20]), (2, []), (3, NULL);
+
+SELECT s.column1, u.t FROM tagged AS s, unnest(s.column2) AS u(t);
+--> 1 | 10
+--> 1 | 20
+
+SELECT s.column1, t FROM tagged AS s CROSS JOIN LATERAL unnest(column2) AS t WHERE t > 10;
+--> 1 | 20
+
+SELECT s.column1, u.t FROM tagged AS s CROSS JOIN LATERAL (SELECT unnest(s.column2) AS t) AS u;
+--> 1 | 10
+--> 1 | 20
+
+SELECT s.column1, u.t FROM tagged AS s LEFT JOIN LATERAL unnest(s.column2) AS u(t) ON true;
+--> 1 | 10
+--> 1 | 20
+--> 2 | NULL
+--> 3 | NULL
+
+SELECT a, t, v FROM (VALUES (1, [[1, 2], [3]])) AS s(a, l), unnest(s.l) AS u(t), unnest(u.t) AS w(v);
+--> 1 | [1, 2] | 1
+--> 1 | [1, 2] | 2
+--> 1 | [3] | 3
+
+SELECT s.column1, count(*) FROM tagged AS s JOIN LATERAL unnest(s.column2) AS u(t) ON u.t > s.column1 GROUP BY s.column1;
+--> 1 | 2
+
+-- Options of COPY as PostgreSQL and DuckDB write them.
+COPY (VALUES (1, 'a;b')) TO '~/options.txt' (FORMAT csv, HEADER false, DELIMITER ';');
+
+COPY (SELECT 1 AS a, 2 AS b) TO '~/parts' (FORMAT parquet, PARTITION_BY (b), COMPRESSION zstd);
+
+SELECT a, b FROM '~/parts';
+--> 1 | 2
+
+COPY (SELECT 1 AS a) TO '~/options.csv' (FORCE_QUOTE a);
+--> refused: COPY has no option

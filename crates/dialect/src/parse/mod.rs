@@ -3,11 +3,13 @@
 //! - [`ambiguous`]: what other systems disagree about;
 //! - [`any_of`]: comparisons with `ANY` and `ALL` elements of a list;
 //! - [`chains`]: thousands of operators in a row;
+//! - [`copy_options`]: options of `COPY` in parentheses;
 //! - [`doubles`]: numbers with an exponent;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
 //! - [`intervals`]: units of intervals;
+//! - [`lateral_unnest`]: `unnest` in a `FROM`;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`order_by_all`]: `ORDER BY ALL`;
@@ -23,11 +25,13 @@
 mod ambiguous;
 mod any_of;
 pub(crate) mod chains;
+mod copy_options;
 mod doubles;
 mod from_first;
 pub(crate) mod function_call;
 mod grouping_tuples;
 mod intervals;
+mod lateral_unnest;
 mod materialized;
 mod numbers;
 mod order_by_all;
@@ -47,7 +51,7 @@ use datafusion::common::DataFusionError;
 use datafusion::common::config::Dialect;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::{Dialect as SyntaxOf, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
@@ -75,8 +79,10 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     chains::check(&tokens)?;
     intervals::make_singular(&mut tokens);
     materialized::leave_out(&mut tokens);
+    copy_options::translate(&mut tokens)?;
     let mut statement = parsed(tokens, state)?;
     synonyms::without_temporary(&mut statement);
+    synonyms::translate_pattern(&mut statement);
     numbers::check(&written)?;
     wide_integers::check(&written)?;
     doubles::check(&written)?;
@@ -144,6 +150,11 @@ impl VisitorMut for Corrections {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         from_first::complete(select);
         grouping_tuples::take_apart(&mut select.group_by);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        lateral_unnest::complete(factor);
         ControlFlow::Continue(())
     }
 

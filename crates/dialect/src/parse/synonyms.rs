@@ -4,7 +4,7 @@
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Statement as Sql, UnaryOperator, Value, ValueWithSpan,
+    ShowStatementFilter, Statement as Sql, UnaryOperator, Value, ValueWithSpan,
 };
 use yeoul_base::ErrorKind;
 
@@ -18,6 +18,16 @@ pub(super) fn without_temporary(statement: &mut Statement) {
             Sql::CreateTable(table) => table.temporary = false,
             _ => {}
         }
+    }
+}
+
+/// Makes the pattern of `SHOW FUNCTIONS LIKE` one of SQL: names have no `*`, which is Spark's `%`.
+pub(super) fn translate_pattern(statement: &mut Statement) {
+    if let Statement::Statement(statement) = statement
+        && let Sql::ShowFunctions { filter: Some(ShowStatementFilter::Like(pattern)) } = statement.as_mut()
+    {
+        // DataFusion puts it into a text of SQL.
+        *pattern = pattern.replace('*', "%").replace('\'', "''");
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::numbers::{exact_numbers, float_decimals};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
 use crate::subqueries::{
-    correlated_subqueries, empty_subqueries, in_subqueries, lateral_joins, ordering_subqueries,
+    correlated_subqueries, empty_subqueries, in_subqueries, lateral_joins, lateral_rows, ordering_subqueries,
     outer_aggregates, outer_types, scalar_subqueries, unnesting,
 };
 use crate::time::{
@@ -24,11 +24,12 @@ use crate::time::{
 use crate::types::{list_casts, null_parents, refused_operands};
 
 /// The rules that run once on each plan, before the optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 14] = [
+const ANALYZER: [Step<AnalyzingRule>; 15] = [
     // Before DataFusion adds casts of its own.
     First(|| Arc::new(list_casts::ListCasts)),
     First(|| Arc::new(refused_operands::RefusedOperands)),
     First(|| Arc::new(recursive_types::RecursiveTypes)),
+    First(|| Arc::new(lateral_rows::LateralRows)),
     First(|| Arc::new(float_decimals::FloatDecimals)),
     First(|| Arc::new(dates_as_timestamps::DatesAsTimestamps)),
     First(|| Arc::new(interval_frames::IntervalFrames)),

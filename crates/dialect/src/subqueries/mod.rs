@@ -4,6 +4,7 @@
 //! - [`empty_subqueries`]: one without rows is null, whatever its column may be;
 //! - [`in_subqueries`]: `IN` with subqueries in filters; [`value_subqueries`]: `IN`, `EXISTS`, `ANY` and `ALL` as values;
 //! - [`lateral_joins`]: keeps joins whose columns a `JOIN LATERAL` uses;
+//! - [`lateral_rows`]: computes `unnest` of a row's lists beside that row;
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`ordering_subqueries`]: subqueries in what an aggregate orders by;
 //! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
@@ -16,6 +17,7 @@ pub(crate) mod correlated_subqueries;
 pub(crate) mod empty_subqueries;
 pub(crate) mod in_subqueries;
 pub(crate) mod lateral_joins;
+pub(crate) mod lateral_rows;
 mod lifted_columns;
 pub(crate) mod ordering_subqueries;
 pub(crate) mod outer_aggregates;
