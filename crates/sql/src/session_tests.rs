@@ -1,6 +1,7 @@
 //! Statements on files, in a session of the test's own.
 
 mod answers;
+mod contradictions;
 mod external_tables;
 mod floats;
 mod growing_states;

@@ -9,7 +9,9 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetSink};
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::datasource::sink::DataSink;
+use datafusion::parquet::file::metadata::PageIndexPolicy;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
@@ -68,6 +70,7 @@ impl Own for ParquetFormat {
         let mut columns = MergedColumns::default();
         while let Some((file, told)) = told.try_next().await? {
             refuse_intervals(file, &told)?;
+            refuse_contradictions(state, store, file).await?;
             columns.add(file.location.as_ref(), one_kind_of_text(&told, self.force_view_types()))?;
         }
         Ok(Arc::new(columns.finish()?))
@@ -94,6 +97,38 @@ fn refuse_intervals(file: &ObjectMeta, schema: &Schema) -> Result<()> {
     );
     let hint = "write it to the file as text, and cast it: \"i\"::interval";
     Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
+}
+
+/// Refuses a file that says two things: several columns of one name, of which a table could have one; a footer that counts other rows than
+/// its row groups do, of which some are asked and some answers are made of the footer.
+async fn refuse_contradictions(
+    state: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    file: &ObjectMeta,
+) -> Result<()> {
+    let footers = state.runtime_env().cache_manager.get_file_metadata_cache();
+    let footer = DFParquetMetadata::new(store.as_ref(), file)
+        .with_file_metadata_cache(Some(footers))
+        .with_page_index_policy(Some(PageIndexPolicy::Skip));
+    let footer = footer.fetch_metadata().await.map_err(|error| unreadable(file, error))?;
+    let columns = footer.file_metadata().schema().get_fields();
+    let mut names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+        let what = format!("'{}' has several columns '{}'", file.location, twice[0]);
+        return Err(Error::new(ErrorKind::Corrupt, what)
+            .with_hint("write it again with a name for each")
+            .into());
+    }
+    let told = footer.file_metadata().num_rows();
+    let counted: i64 = footer.row_groups().iter().map(|group| group.num_rows()).sum();
+    if told != counted {
+        let what =
+            format!("'{}' has {counted} rows in its row groups, and {told} by its footer", file.location);
+        let hint = "it is damaged, or was written by a faulty program";
+        return Err(Error::new(ErrorKind::Corrupt, what).with_hint(hint).into());
+    }
+    Ok(())
 }
 
 /// A file's columns with strings and binaries in the form that the reader uses: views or plain.

@@ -1,6 +1,7 @@
 //! The ends of records in the bytes of CSV and JSON files, told without decoding them.
 
 use datafusion::common::config::CsvOptions;
+use memchr::{memchr, memchr2};
 
 /// Finds where records end, however the bytes are cut into chunks.
 #[derive(Clone, Debug)]
@@ -29,6 +30,10 @@ struct Csv {
     place: Place,
     /// The line of the last quote that opened a value.
     quote_line: u64,
+    /// True if the byte before is a backslash.
+    is_behind_backslash: bool,
+    /// The line of the first quote that stands behind a backslash within a value, and does not end it.
+    escaped_line: Option<u64>,
     is_first: bool,
 }
 
@@ -49,6 +54,10 @@ impl Csv {
     fn next_end(&mut self, bytes: &[u8], line: &mut u64) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
+            if let Some(end) = self.end_of_plain(&bytes[at..]) {
+                *line += u64::from(bytes[at + end] == b'\n');
+                return Some(at + end);
+            }
             if self.place == Place::Value {
                 // Nothing happens within a value until it ends: most bytes of a file are passed over here.
                 let (delimiter, terminator) = (self.delimiter, self.terminator.unwrap_or(b'\n'));
@@ -70,6 +79,17 @@ impl Csv {
         None
     }
 
+    /// The end of a record that begins with these bytes, has no quote, and ends with its line: most do.
+    fn end_of_plain(&self, bytes: &[u8]) -> Option<usize> {
+        if self.place != Place::RecordStart || self.is_first || self.terminator.is_some() {
+            return None;
+        }
+        let end = memchr2(b'\n', b'\r', bytes)?;
+        let record = &bytes[..end];
+        let is_plain = memchr(self.quote, record).is_none() && record.first().copied() != self.comment;
+        (is_plain || end == 0).then_some(end)
+    }
+
     /// True if a record ends with this byte.
     fn step(&mut self, byte: u8, line: u64) -> bool {
         let is_end = match self.terminator {
@@ -77,6 +97,14 @@ impl Csv {
             None => matches!(byte, b'\n' | b'\r'),
         };
         let is_first = std::mem::take(&mut self.is_first);
+        let behind_quote = self.place == Place::QuoteInQuotes;
+        if behind_quote && self.is_behind_backslash && !is_end && byte != self.quote && byte != self.delimiter
+        {
+            self.escaped_line = self.escaped_line.or(Some(line));
+        }
+        if !(self.place == Place::Quoted && byte == self.quote) {
+            self.is_behind_backslash = self.escape.is_none() && byte == b'\\';
+        }
         self.place = match self.place {
             Place::Quoted if byte == self.quote => Place::QuoteInQuotes,
             Place::Quoted if Some(byte) == self.escape => Place::Escaped,
@@ -116,6 +144,8 @@ impl RecordEnds {
             terminator: options.terminator,
             place: Place::RecordStart,
             quote_line: 0,
+            is_behind_backslash: false,
+            escaped_line: None,
             is_first: true,
         };
         Self { layout: Layout::Csv(csv), line: 1, open_bytes: 0 }
@@ -162,6 +192,15 @@ impl RecordEnds {
         }
     }
 
+    /// The line of a quote that is escaped by a backslash, as Spark and MySQL write it, though no option says so: what follows would be cut
+    /// off, or be another value.
+    pub(super) fn escaped_quote(&self) -> Option<u64> {
+        match &self.layout {
+            Layout::Csv(csv) => csv.escaped_line,
+            Layout::Json { .. } => None,
+        }
+    }
+
     /// The size of the record that has begun and not ended, and the line of the last byte seen.
     pub(super) fn open_record(&self) -> (usize, u64) {
         (self.open_bytes, self.line)
@@ -173,6 +212,11 @@ mod tests {
     use super::*;
 
     fn ends(mut records: RecordEnds, text: &str, chunk: usize) -> (Vec<usize>, Option<u64>) {
+        let ends = ends_of(&mut records, text, chunk);
+        (ends, records.open_quote())
+    }
+
+    fn ends_of(records: &mut RecordEnds, text: &str, chunk: usize) -> Vec<usize> {
         let (mut ends, mut seen) = (Vec::new(), 0);
         for mut bytes in text.as_bytes().chunks(chunk) {
             while let Some(end) = records.next_end(bytes) {
@@ -182,7 +226,7 @@ mod tests {
             }
             seen += bytes.len();
         }
-        (ends, records.open_quote())
+        ends
     }
 
     #[test]
@@ -203,6 +247,19 @@ mod tests {
             for chunk in 1..=text.len() {
                 assert_eq!(ends(RecordEnds::csv(options), text, chunk), expected, "{text:?} by {chunk}");
             }
+        }
+        let escaped_line = |options: &CsvOptions, text: &str| {
+            let mut records = RecordEnds::csv(options);
+            ends_of(&mut records, text, 1);
+            records.escaped_quote()
+        };
+        for (options, text, expected) in [
+            (&plain, "1\n\"say \\\"hi\\\"\",2\n", Some(2)),
+            (&plain, "\"C:\\\",\"\\\"\n\"{\"\"a\"\":\"\"x\\\"\"y\"\"}\"\n", None),
+            (&plain, "a\\\"b,\"x\"\n", None),
+            (&escaped, "\"say \\\"hi\\\"\"\n", None),
+        ] {
+            assert_eq!(escaped_line(options, text), expected, "{text}");
         }
         let json = "{\"a\": \"{\\\"\"}\n{\n\"b\": [1\n]}\n";
         for chunk in 1..=json.len() {

@@ -41,8 +41,13 @@ impl TextLimits {
     /// Checks a record that has begun, before more of it is read.
     ///
     /// # Errors
-    /// `ResourceExhausted` if it is too large to be decoded.
+    /// `ResourceExhausted` if it is too large to be decoded; `Invalid` for quotes that are escaped otherwise than the options say.
     pub(super) fn check(self, name: &str, records: &RecordEnds) -> Result<()> {
+        if let Some(line) = records.escaped_quote() {
+            let what = format!("a quote on line {line} of '{name}' is escaped by a backslash");
+            let hint = "Spark and MySQL write so: CREATE EXTERNAL TABLE t STORED AS CSV LOCATION … OPTIONS ('escape' '\\') reads it";
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into());
+        }
         let (bytes, line) = records.open_record();
         if bytes <= self.record_bytes_max {
             return Ok(());

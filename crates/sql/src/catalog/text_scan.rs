@@ -303,6 +303,7 @@ impl Batches {
             match self.bytes.try_next().await? {
                 Some(chunk) => self.chunk = chunk,
                 None => {
+                    self.limits.check(&self.name, &self.records)?;
                     if let Some(line) = self.records.open_quote() {
                         return Err(unclosed(&self.name, line));
                     }

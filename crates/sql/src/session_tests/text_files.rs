@@ -63,6 +63,18 @@ fn a_file_that_ends_within_quotes_is_refused_with_the_line_of_the_quote() {
 }
 
 #[test]
+fn quotes_that_spark_escapes_are_named_and_read_with_the_option() {
+    let bench = bench();
+    bench.write("spark.csv", "a,b\n1,\"say \\\"hi\\\", twice\"\n2,x\n");
+    let error = bench.refused("SELECT * FROM '~/spark.csv'");
+    assert!(error.to_string().contains("line 2 of 'spark.csv' is escaped by a backslash"), "{error}");
+    bench.sql("CREATE EXTERNAL TABLE s (a INT, b VARCHAR) STORED AS CSV LOCATION '~/spark.csv' OPTIONS ('has_header' 'true', 'escape' '\\')");
+    assert_eq!(bench.column("SELECT b FROM s ORDER BY a"), ["say \"hi\", twice", "x"]);
+    bench.write("windows.csv", "a,b\n\"C:\\\",1\n");
+    assert_eq!(bench.column("SELECT a FROM '~/windows.csv'"), ["C:\\"]);
+}
+
+#[test]
 fn columns_of_equal_names_get_numbers() {
     let bench = bench();
     bench.write("a.csv", "a,a,b,a_1,a\n1,2,3,4,5\n");
