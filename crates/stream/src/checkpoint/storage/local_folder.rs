@@ -133,11 +133,11 @@ struct UnfinishedFile {
 
 impl Write for UnfinishedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).map_err(|error| named(&self.path, error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(|error| named(&self.path, error))
     }
 }
 
@@ -151,9 +151,41 @@ impl Unfinished for UnfinishedFile {
     }
 }
 
+/// An error of a writer that says which file it was: a full disk says nothing but that it is full.
+fn named(path: &Path, error: io::Error) -> io::Error {
+    // The writer tries again by itself.
+    if error.kind() == io::ErrorKind::Interrupted {
+        return error;
+    }
+    io::Error::new(error.kind(), Failure::at(path)(error))
+}
+
 /// A name for what is to take the place of a file. A process that takes the query over may write the same file at the same time.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{:016x}.new", fastrand::u64(..)));
     beside.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_full_says_which_file_of_state_it_has_no_room_for() {
+        let place = tempfile::tempdir().unwrap();
+        let disk = FaultyDisk::over(Arc::new(RealDisk));
+        let folder = LocalFolder::new(disk.clone(), place.path());
+        for (name, bytes) in [("small", 10), ("large", 3 * BUFFER_BYTES)] {
+            let mut file = folder.begin(name).unwrap();
+            let fault = disk.inject(Fault::fails(Operation::Write, Errno::NOSPC));
+            let written = file.write_all(&vec![7; bytes]).map_err(Error::from);
+            let error = written.and_then(|()| file.finish()).unwrap_err();
+            assert!(fault.happened() >= 1, "{name}");
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{}: No space left", folder.display(name))), "{text}");
+        }
+    }
 }

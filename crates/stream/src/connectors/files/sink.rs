@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use yeoul_disk::{Disk, ModedDisk, RealDisk, make_folders};
+use yeoul_disk::{Disk, Failure, ModedDisk, RealDisk, make_folders};
 
 use crate::BatchId;
 use crate::connectors::Sink;
@@ -153,8 +153,9 @@ impl FileSink {
 
     fn file(&mut self) -> Result<&mut BufWriter<File>> {
         if self.file.is_none() {
-            let mut file = BufWriter::new(File::create(self.unfinished())?);
-            file.write_all(&self.format.head()?)?;
+            let path = self.unfinished();
+            let mut file = BufWriter::new(File::create(&path).map_err(Failure::at(&path))?);
+            file.write_all(&self.format.head()?).map_err(Failure::at(&path))?;
             self.file = Some(file);
         }
         Ok(self.file.as_mut().expect("it was just opened"))
@@ -164,7 +165,7 @@ impl FileSink {
 /// Removes a file that may be gone.
 fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::at(path)(error).into()),
         _ => Ok(()),
     }
 }
@@ -178,17 +179,19 @@ fn number_of(name: &str) -> Option<u64> {
 impl Sink for FileSink {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let text = self.format.lines(rows)?;
-        Ok(self.file()?.write_all(&text)?)
+        let path = self.unfinished();
+        Ok(self.file()?.write_all(&text).map_err(Failure::at(&path))?)
     }
 
     fn barrier(&mut self, batch: BatchId) -> Result<()> {
         assert_eq!(batch, self.epoch, "epochs end one after another");
         self.file()?;
         let file = self.file.take().expect("it is open");
-        let file = file.into_inner().map_err(|error| Error::from(error.into_error()))?;
-        file.sync_all()?;
-        RealDisk.rename(&self.unfinished(), &self.finished(batch))?;
-        RealDisk.sync_folder(&self.folder)?;
+        let path = self.unfinished();
+        let file = file.into_inner().map_err(|error| Failure::at(&path)(error.into_error()))?;
+        file.sync_all().map_err(Failure::of_sync(&path))?;
+        RealDisk.rename(&path, &self.finished(batch)).map_err(Failure::at(&path))?;
+        RealDisk.sync_folder(&self.folder).map_err(Failure::of_sync(&self.folder))?;
         self.epoch = batch.next();
         self.acknowledged = Some(batch);
         Ok(())
@@ -240,5 +243,26 @@ mod tests {
             std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["batch-7.json"]);
         assert_eq!(std::fs::read_to_string(place.path().join("batch-7.json")).unwrap(), "{\"v\":1}\n");
+    }
+
+    #[test]
+    fn a_disk_that_is_full_says_which_file_it_has_no_room_for() {
+        let place = tempfile::tempdir().unwrap();
+        let options = FileSinkOptions { path: place.path().to_owned(), format: FileFormat::Json };
+        let mut sink = FileSink::open(&options, BatchId(5), BatchId(4)).unwrap();
+        // A file for which there is never room.
+        std::os::unix::fs::symlink("/dev/full", sink.unfinished()).unwrap();
+        let full = |error: Error, path: &Path| {
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{}: No space left", path.display())), "{text}");
+        };
+        let path = sink.unfinished();
+        sink.write(&rows(1)).unwrap();
+        full(sink.barrier(BatchId(5)).unwrap_err(), &path);
+        // More than is gathered before a write.
+        let mut sink = FileSink::open(&options, BatchId(5), BatchId(4)).unwrap();
+        std::os::unix::fs::symlink("/dev/full", sink.unfinished()).unwrap();
+        let outcome = (0..10_000).try_for_each(|value| sink.write(&rows(value)));
+        full(outcome.unwrap_err(), &path);
     }
 }
