@@ -200,10 +200,20 @@ def steps(query):
     for step in STEPS:
         query.kill()
         query.start(YEOUL_FAILPOINTS=f"stream-{step}@{random.randint(3, 12)}")
+        harness.wait_until(lambda step=step: met(query, step), f"the failpoint {step}")
+        # The others of the job go on.
+        if query.process.poll() is None:
+            query.process.send_signal(signal.SIGTERM)
         code, said = query.ended()
         assert code == 1 and f"failpoint stream-{step}" in said, (step, code, said[-2000:])
         query.start()
         time.sleep(0.5)
+
+
+def met(query, step):
+    """One of the queries has ended at a step, or all have."""
+    if query.process.poll() is None and f"failpoint stream-{step}" not in query.said():
+        raise TimeoutError("it goes on")
 
 
 def first_checkpoint(query):

@@ -127,7 +127,7 @@ async fn pages(args: &RunArgs, figures: Arc<QueryFigures>, reporter: &Reporter) 
     Ok(Some(serving))
 }
 
-/// Waits until all queries have ended. One that fails has the others stop, too.
+/// Waits until all queries have ended. One that fails ends alone: the others have nothing of it, and `/healthz` says that it is missing.
 async fn wait(stop: &mut Stop, mut handles: Vec<QueryHandle>) -> ExitCode {
     let mut asked: Option<Asked> = None;
     let mut code = ExitCode::SUCCESS;
@@ -135,9 +135,15 @@ async fn wait(stop: &mut Stop, mut handles: Vec<QueryHandle>) -> ExitCode {
         let (active, ended): (Vec<_>, Vec<_>) = handles.into_iter().partition(QueryHandle::is_active);
         handles = active;
         for handle in ended {
+            let name = handle.name().to_owned();
             if let Err(error) = handle.wait() {
                 code = failed(error.kind(), &error, error.hint());
-                handles.iter().for_each(QueryHandle::stop);
+                if !handles.is_empty() && asked.is_none() {
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "warning: the query '{name}' has failed; the others go on"
+                    );
+                }
             }
         }
         let again = async {

@@ -26,6 +26,30 @@ fn rows_go_to_stdout_and_a_restart_goes_on() {
 }
 
 #[test]
+fn the_end_of_a_query_that_fails_is_not_that_of_the_others() {
+    let folder = Folder::new();
+    let files = 200;
+    let path = folder.path().join("in");
+    std::fs::create_dir(&path).unwrap();
+    for file in 0..files {
+        folder.write(&format!("in/{file}.json"), format!("{{\"v\":{file}}}\n"));
+    }
+    folder.write(
+        "job.sql",
+        format!(
+            "CREATE STREAM f (v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', 'maxFilesPerTrigger' = '1');\n\
+             CREATE SINK bad WITH ('connector' = 'noop');\nCREATE SINK c WITH ('connector' = 'console');\n\
+             SET trigger = 'available now';\nINSERT INTO bad SELECT 1 / (v - v) AS x FROM f;\nINSERT INTO c SELECT v FROM f;",
+            path.display()
+        ),
+    );
+    let (status, out, err) = folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at"]).output();
+    let (out, err) = (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap());
+    assert!(!status.success() && err.contains("the query 'bad' has failed; the others go on"), "{err}");
+    assert_eq!(out.lines().count(), files, "rows of the other query are missing: {err}");
+}
+
+#[test]
 fn a_job_that_is_not_understood_is_refused_before_anything_starts() {
     let folder = Folder::new();
     for (query, error) in [
