@@ -63,7 +63,7 @@ const FAILING_ROWS: OptionEntry = option(
     "failing-rows",
     "`fail`, `dead-letter` or `skip`",
     Preset::Depends("`dead-letter` with `dead-letter.topic`, else `fail`"),
-    "what becomes of a row that an expression fails on, before the first step that keeps state: it ends the query, its record goes to the dead letters, or it is passed over",
+    "what becomes of a row that an expression fails on, before the first step that keeps state, and of one that a sink without such a step refuses (it is too large for a record of Kafka, or has no topic): it ends the query, its record goes to the dead letters, or it is passed over",
 );
 
 const TIMESTAMP_UNIT: OptionEntry = option(

@@ -5,6 +5,14 @@ use crate::error::Result;
 
 /// Where the rows of a query go. It gets epochs one after another, and says when it has them safe.
 pub trait Sink: Send {
+    /// Checks rows before they are written, where each can still be left out.
+    ///
+    /// # Errors
+    /// `Invalid` if one will be refused whatever is tried, such as one that is too large for a record.
+    fn check(&self, _rows: &RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes rows of the open epoch. It may wait while too much is on its way.
     ///
     /// # Errors

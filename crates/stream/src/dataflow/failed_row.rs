@@ -1,38 +1,49 @@
-//! Rows that an expression fails on: they are set aside where the stream says so, else their record's place is named.
+//! Rows that an expression fails on, or that the sink refuses: they are set aside where the stream says so, else their record's place is
+//! named.
 
 use arrow::array::RecordBatch;
 
 use super::inputs::{Inputs, place_of};
-use crate::connectors::{Decoded, FailingRows};
+use crate::connectors::{Decoded, FailingRows, Sink};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::{FailingRow, Operators, Prepared};
 use crate::plan::Query;
 use crate::state::MemoryShare;
+
+/// Records of an input as its source gave them, on their way to a sink.
+#[derive(Clone, Copy)]
+pub(super) struct Records<'r> {
+    pub query: &'r Query,
+    pub input: usize,
+    pub raw: &'r RecordBatch,
+    pub sink: &'r dyn Sink,
+}
 
 /// Rows of an input as operators take them, with the records that were set aside among the malformed ones. Nothing has taken them
 /// yet: those that fail can be left out.
 pub(super) fn prepared(
     operators: &Operators,
     inputs: &Inputs,
-    query: &Query,
-    input: usize,
+    records: Records<'_>,
     decoded: Decoded,
-    raw: &RecordBatch,
 ) -> Result<(Decoded, Prepared)> {
+    let Records { input, raw, sink, .. } = records;
     let is_strict = inputs.failing_rows(input) == FailingRows::Fail;
+    let check = |prepared: &Prepared| prepared.coming_out().try_for_each(|rows| sink.check(rows));
     let attempt = |rows: &RecordBatch| {
         let prepared = operators.prepare(input, rows)?;
         if !is_strict {
             operators.try_steps(&prepared)?;
+            check(&prepared)?;
         }
         Ok(prepared)
     };
     let error = match attempt(&decoded.rows) {
         Ok(prepared) => return Ok((decoded, prepared)),
-        Err(error) if is_strict => return Err(with_place(error, query, input, &decoded, raw)),
+        Err(error) if is_strict => return Err(with_place(error, records, &decoded)),
         Err(error) => error,
     };
-    let failing = operators.failing_rows(input, &decoded.rows)?;
+    let failing = operators.failing_rows(input, &decoded.rows, &check)?;
     if failing.is_empty() {
         return Err(error);
     }
@@ -48,32 +59,41 @@ pub(super) fn prepared(
 
 /// The error of rows that were pushed, with the place of the first record that fails by itself, if there is one. Operators of the same
 /// query without state find it, row by row: those that failed cannot take rows any more.
-pub(super) fn with_place(
-    error: Error,
-    query: &Query,
-    input: usize,
-    decoded: &Decoded,
-    raw: &RecordBatch,
-) -> Error {
+pub(super) fn with_place(error: Error, records: Records<'_>, decoded: &Decoded) -> Error {
     if error.kind() != ErrorKind::Invalid {
         return error;
     }
-    let Some(row) = first_failing(query, input, &decoded.rows) else { return error };
+    let Some(FirstFailing { row, is_refused }) = first_failing(records, &decoded.rows) else {
+        return error;
+    };
     let row = decoded.indices.as_ref().map_or(row, |indices| indices[row] as usize);
-    let place = place_of(raw, row);
+    let place = place_of(records.raw, row);
     if place.is_empty() {
         return error;
     }
     let hint = error.hint().unwrap_or("TRY_CAST(x AS INT) is null where x is none; filter other records out");
-    Error::new(error.kind(), format!("a record cannot be computed ({place})"))
+    let what = if is_refused { "what comes of a record cannot be written" } else { "a record cannot be computed" };
+    Error::new(error.kind(), format!("{what} ({place})"))
         .with_hint(hint.to_owned())
         .with_source(error)
 }
 
-fn first_failing(query: &Query, input: usize, rows: &RecordBatch) -> Option<usize> {
+/// The first row that fails by itself.
+struct FirstFailing {
+    row: usize,
+    /// True if the sink refuses what comes of it.
+    is_refused: bool,
+}
+
+fn first_failing(records: Records<'_>, rows: &RecordBatch) -> Option<FirstFailing> {
+    let Records { query, input, sink, .. } = records;
     let mut operators = Operators::of_new_query(query, &MemoryShare::default()).ok()?;
-    (0..rows.num_rows())
-        .find(|row| operators.push_from(input, &rows.slice(*row, 1), &mut |_| Ok(())).is_err())
+    (0..rows.num_rows()).find_map(|row| {
+        let mut is_refused = false;
+        let mut check = |rows: RecordBatch| sink.check(&rows).inspect_err(|_| is_refused = true);
+        let pushed = operators.push_from(input, &rows.slice(row, 1), &mut check);
+        pushed.is_err().then_some(FirstFailing { row, is_refused })
+    })
 }
 
 #[cfg(test)]
@@ -83,6 +103,8 @@ mod tests {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
 
     use super::*;
+    use crate::BatchId;
+    use crate::connectors::SinkConnector;
     use crate::error::invalid;
 
     #[test]
@@ -103,10 +125,12 @@ mod tests {
         ] {
             let query = crate::parse_job(&format!("{job} INSERT INTO out {select}")).unwrap().remove(0);
             let mut operators = Operators::of_new_query(&query, &MemoryShare::default()).unwrap();
+            let sink = SinkConnector::of(&query).unwrap().open(None, BatchId::FIRST, BatchId::FIRST).unwrap();
             let pushed = operators.push_from(0, &decoded.rows, &mut |_| Ok(()));
             assert_eq!(pushed.is_err(), place.is_some(), "{select}");
             let error = pushed.err().unwrap_or_else(|| invalid("another one"));
-            let error = with_place(error, &query, 0, &decoded, &raw);
+            let error =
+                with_place(error, Records { query: &query, input: 0, raw: &raw, sink: &*sink }, &decoded);
             let expected = place
                 .map_or("another one".to_owned(), |place| format!("a record cannot be computed ({place})"));
             assert_eq!(error.to_string(), expected);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::checkpointer::{Checkpointer, Outcome};
 use super::epoch::{Epoch, InFlight};
 use super::events::{EventTime, Progress, QueryEvent, SinkProgress, SourceProgress, StateProgress};
-use super::failed_row::{prepared, with_place};
+use super::failed_row::{Records, prepared, with_place};
 use super::gathering::Gathering;
 use super::handle::Shared;
 use super::inputs::{Inputs, PlannedRows};
@@ -317,11 +317,18 @@ impl<'a> QueryLoop<'a> {
         let decoded = self.inputs.decode(input, raw, now_ms())?;
         self.epoch.add_input(input, kept.num_rows());
         self.operators.set_now_ms(now_ms());
-        let (decoded, prepared) = prepared(&self.operators, &self.inputs, self.query, input, decoded, &kept)?;
+        let (query, raw) = (self.query, &kept);
+        let (decoded, prepared) = prepared(
+            &self.operators,
+            &self.inputs,
+            Records { query, input, raw, sink: &*self.sink },
+            decoded,
+        )?;
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
         let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
         let pushed = self.operators.push_prepared(prepared, &mut |rows| write(sink, epoch, &rows));
-        pushed.map_err(|error| with_place(error, self.query, input, &decoded, &kept))?;
+        pushed
+            .map_err(|error| with_place(error, Records { query, input, raw, sink: &*self.sink }, &decoded))?;
         self.epoch.phases.add(Phase::AddBatch, began.elapsed());
         if let Some(times) = kept.column_by_name("timestamp") {
             self.arrived.push(Arc::clone(times));

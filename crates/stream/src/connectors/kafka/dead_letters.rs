@@ -5,7 +5,7 @@ use super::producer::{self, Outgoing, Producer};
 use super::{KafkaSourceOptions, Transactions};
 use crate::BatchId;
 use crate::connectors::format::Malformed;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The topic of records that could not be read. Each comes there with its key and value, and with headers that say why, and
 /// from where it is: `yeoul.reason`, `yeoul.topic`, `yeoul.partition`, `yeoul.offset`.
@@ -63,12 +63,16 @@ impl DeadLetters {
             ];
             let key = keys.is_valid(row).then(|| keys.value(row));
             let value = values.is_valid(row).then(|| values.value(row));
-            self.producer.send(&Outgoing {
-                topic: &self.topic,
-                partition: None,
-                key,
-                value,
-                headers: &headers,
+            let letter = Outgoing { topic: &self.topic, partition: None, key, value, headers: &headers };
+            self.producer.send(&letter).map_err(|error| {
+                let place = format!("topic {topic}, partition {partition}, offset {offset}");
+                let text = format!("a record ({place}) cannot be sent to the dead letters");
+                let named = Error::new(error.kind(), text);
+                let named = match error.hint() {
+                    Some(hint) => named.with_hint(hint),
+                    None => named,
+                };
+                named.with_source(error)
             })?;
         }
         Ok(())

@@ -22,6 +22,7 @@ mod producer;
 mod reader;
 mod record_keys;
 mod record_marks;
+mod record_size;
 mod settings_errors;
 mod sink;
 mod source;

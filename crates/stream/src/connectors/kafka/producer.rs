@@ -1,19 +1,20 @@
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode, RDKafkaErrorCode as Code};
-use rdkafka::message::{Header, Message as _, OwnedHeaders};
+use rdkafka::message::{BorrowedMessage, Header, Message as _, OwnedHeaders};
 use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 
 use super::client::{config, failed, passes};
 use super::heard::Heard;
+use super::record_size::{record_bytes, record_bytes_max, record_name};
 use super::settings_errors::refused;
 use super::transactions::Transactions;
 use crate::BatchId;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 
 /// How long a write waits for room in the client's queue.
 const ROOM_MAX: Duration = Duration::from_secs(300);
@@ -27,6 +28,12 @@ const MADE_MAX: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Advice for a record that the client does not take.
+const TOO_LARGE: &str = "'kafka.message.max.bytes' of the sink, and 'max.message.bytes' of its topic, limit a record; \
+                         'failing-rows' of the stream says what becomes of one whose row no step keeps";
+/// Advice for a batch of records that brokers do not take.
+const TOO_LARGE_FOR_TOPIC: &str = "the topic's 'max.message.bytes' limits a record, and a batch of them, too: enlarge it, or lessen \
+                                   'kafka.batch.size' of the sink if it is a batch of small records";
 
 /// Settings of a producer that a job may change.
 pub(super) const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
@@ -40,22 +47,47 @@ pub(super) const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
     ("max.in.flight.requests.per.connection", "1"),
 ];
 
-/// Records that are on their way, each known by its epoch, and the first that could not be delivered.
+/// Records that are on their way, each known by its epoch, and one that could not be delivered.
 ///
 /// An epoch begins when the one before the last is acknowledged whole, so that two counts are enough: that of even epochs and
 /// that of odd ones. Records with a number beyond them are not counted.
 #[derive(Debug, Default)]
 struct Deliveries {
     on_their_way: [AtomicU64; 2],
-    failure: OnceLock<Failure>,
+    /// True if one could not be delivered: what is asked before each record takes no lock.
+    has_failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
 }
 
-/// A record that could not be delivered.
-#[derive(Debug)]
+/// A record that could not be delivered: the first, or of those that came with it and are too large the largest.
+#[derive(Debug, Clone)]
 struct Failure {
     error: KafkaError,
-    topic: String,
+    record: String,
     value_bytes: usize,
+}
+
+impl Deliveries {
+    fn fail(&self, error: &KafkaError, record: &BorrowedMessage<'_>) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let value_bytes = record.payload_len();
+        let is_told = failure.as_ref().is_some_and(|told| {
+            let is_same = told.error.rdkafka_error_code() == error.rdkafka_error_code();
+            !is_too_large(error) || !is_same || told.value_bytes >= value_bytes
+        });
+        if !is_told {
+            let record = record_name(record.topic(), record.key(), record.payload());
+            *failure = Some(Failure { error: error.clone(), record, value_bytes });
+        }
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// What a producer hears: which records are delivered, and why brokers do not answer.
@@ -63,12 +95,18 @@ struct Failure {
 pub(super) struct Context {
     deliveries: Arc<Deliveries>,
     heard: Heard,
+    /// Most bytes of a record.
+    record_bytes_max: usize,
 }
 
 impl Context {
     /// Of a producer with these settings.
     pub fn of(client: &[(String, String)]) -> Self {
-        Self { deliveries: Arc::default(), heard: Heard::of(client) }
+        Self {
+            deliveries: Arc::default(),
+            heard: Heard::of(client),
+            record_bytes_max: record_bytes_max(client),
+        }
     }
 }
 
@@ -84,8 +122,7 @@ impl ProducerContext for Context {
     fn delivery(&self, result: &DeliveryResult<'_>, parity: usize) {
         if let Err((error, record)) = result {
             // A record that failed stays on its way, so that its epoch is never acknowledged.
-            let (topic, value_bytes) = (record.topic().to_owned(), record.payload_len());
-            let _ = self.deliveries.failure.set(Failure { error: error.clone(), topic, value_bytes });
+            self.deliveries.fail(error, record);
             return;
         }
         let Some(on_their_way) = self.deliveries.on_their_way.get(parity) else { return };
@@ -147,8 +184,28 @@ impl Producer {
         Self { client, transactions: Some(transactions), deliveries, open, ended: None, acknowledged: None }
     }
 
+    /// Checks that the client takes a record of this size.
+    ///
+    /// # Errors
+    /// `Invalid` if not.
+    pub fn check_size(&self, record: &Outgoing<'_>) -> Result<()> {
+        let (bytes, bytes_max) = (record_bytes(record), self.client.context().record_bytes_max);
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let name = record_name(record.topic, record.key, record.value);
+        Err(invalid(format!("{name} is too large: {bytes} bytes, at most {bytes_max} are sent"))
+            .with_hint(TOO_LARGE))
+    }
+
+    /// Most bytes of a record.
+    pub fn record_bytes_max(&self) -> usize {
+        self.client.context().record_bytes_max
+    }
+
     pub fn send(&self, record: &Outgoing<'_>) -> Result<()> {
         self.check()?;
+        self.check_size(record)?;
         if let Some(transactions) = &self.transactions {
             transactions.ensure_open()?;
         }
@@ -208,26 +265,25 @@ impl Producer {
     }
 
     fn check(&self) -> Result<()> {
-        let Some(Failure { error, topic, value_bytes }) = self.deliveries.failure.get() else {
+        let Some(Failure { error, record, .. }) = self.deliveries.failure() else {
             return Ok(());
         };
-        let what = format!(
-            "a record with a value of {value_bytes} bytes could not be delivered to the topic '{topic}'"
-        );
+        let what = format!("{record} could not be delivered");
+        let is_too_large = is_too_large(&error);
         if let Some(transactions) = &self.transactions {
-            return Err(transactions.failure(&what, error.clone()));
+            let found = transactions.failure(&what, error);
+            return Err(if is_too_large { found.with_hint(TOO_LARGE_FOR_TOPIC) } else { found });
         }
         let mut found = failed(&what, error.clone());
-        if passes_in_time(error) {
+        if passes_in_time(&error) {
             let words = self.client.context().heard.words();
             let what = words.map_or(what.clone(), |words| format!("{what}: {words}"));
-            found = Error::new(ErrorKind::Unavailable, what).with_source(error.clone());
+            found = Error::new(ErrorKind::Unavailable, what).with_source(error);
         }
-        Err(found.with_hint(match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
-                "the topic's 'max.message.bytes' and 'kafka.message.max.bytes' of the sink limit a record"
-            }
-            _ => "start the query again: it goes on from its last checkpoint",
+        Err(found.with_hint(if is_too_large {
+            TOO_LARGE_FOR_TOPIC
+        } else {
+            "start the query again: it goes on from its last checkpoint"
         }))
     }
 
@@ -272,6 +328,11 @@ impl Producer {
             std::thread::sleep(LOOK_AGAIN);
         }
     }
+}
+
+/// True for an error of a record, or of a batch of them, that is larger than the topic takes.
+fn is_too_large(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
 }
 
 /// True for an error of a record that was not sent in time: why not is said elsewhere.

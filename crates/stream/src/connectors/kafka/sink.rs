@@ -3,6 +3,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Schema};
 
 use super::producer::{self, Outgoing, Producer};
+use super::record_size::row_bytes_max;
 use super::{KafkaSinkOptions, SinkFormat, Transactions, record_keys};
 use crate::BatchId;
 use crate::connectors::Sink;
@@ -15,6 +16,9 @@ pub struct KafkaSink {
     options: KafkaSinkOptions,
     producer: Producer,
 }
+
+/// What is done with each record of rows.
+type Take<'t> = &'t mut dyn FnMut(&Outgoing<'_>) -> Result<()>;
 
 impl KafkaSink {
     /// Checks that rows of this schema can become records.
@@ -81,7 +85,19 @@ impl KafkaSink {
         Ok(Self { options, producer })
     }
 
-    fn write_raw(&self, rows: &RecordBatch) -> Result<()> {
+    /// Gives the records of rows, in their order.
+    fn each_record(&self, rows: &RecordBatch, take: Take<'_>) -> Result<()> {
+        match &self.options.format {
+            SinkFormat::Raw => self.each_raw(rows, take),
+            SinkFormat::Json => self.each_json(rows, take),
+            SinkFormat::Csv { dialect } => {
+                let records = dialect.records(rows)?;
+                self.each_value(rows, records.iter().map(Vec::as_slice), take)
+            }
+        }
+    }
+
+    fn each_raw(&self, rows: &RecordBatch, take: Take<'_>) -> Result<()> {
         let [key, value, topic] = ["key", "value", "topic"].map(|name| bytes(rows, name));
         let (key, value, topic) = (key?, value?, topic?);
         let partition = rows.column_by_name("partition").map(|column| cast(column, &DataType::Int32));
@@ -100,16 +116,16 @@ impl KafkaSink {
             let key = key.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
             let partition = partition.or(self.partition_of(key));
             let value = value.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
-            self.producer.send(&Outgoing { topic, partition, key, value, headers: &[] })?;
+            take(&Outgoing { topic, partition, key, value, headers: &[] })?;
         }
         Ok(())
     }
 
-    fn write_json(&self, rows: &RecordBatch) -> Result<()> {
+    fn each_json(&self, rows: &RecordBatch, take: Take<'_>) -> Result<()> {
         let text = write_json_lines(rows)?;
         // A line end within a text is escaped.
         let values = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        self.write_values(rows, values)
+        self.each_value(rows, values, take)
     }
 
     /// The partition of a record with this key, if it is not the client's to choose. Records without a key would go to any of them.
@@ -117,14 +133,19 @@ impl KafkaSink {
         (self.options.has_updates && key.is_none()).then_some(0)
     }
 
-    /// Sends the values of rows, one for each in their order.
-    fn write_values<'a>(&self, rows: &RecordBatch, values: impl Iterator<Item = &'a [u8]>) -> Result<()> {
+    /// Gives records with the values of rows, one for each in their order.
+    fn each_value<'a>(
+        &self,
+        rows: &RecordBatch,
+        values: impl Iterator<Item = &'a [u8]>,
+        take: Take<'_>,
+    ) -> Result<()> {
         let topic = self.options.topic.as_deref().expect("it was checked");
         let keys =
             self.options.key_fields.as_ref().map(|names| record_keys::keys(rows, names)).transpose()?;
         for (row, value) in values.enumerate() {
             let key = keys.as_ref().filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row));
-            self.producer.send(&Outgoing {
+            take(&Outgoing {
                 topic,
                 partition: self.partition_of(key),
                 key,
@@ -137,15 +158,18 @@ impl KafkaSink {
 }
 
 impl Sink for KafkaSink {
-    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        match &self.options.format {
-            SinkFormat::Raw => self.write_raw(rows),
-            SinkFormat::Json => self.write_json(rows),
-            SinkFormat::Csv { dialect } => {
-                let records = dialect.records(rows)?;
-                self.write_values(rows, records.iter().map(Vec::as_slice))
-            }
+    fn check(&self, rows: &RecordBatch) -> Result<()> {
+        // A key of columns is as long as they are in the value, at most.
+        let bytes_max = row_bytes_max(rows).map(|bytes| 2 * bytes + 100);
+        let fits = bytes_max.is_some_and(|bytes| bytes <= self.producer.record_bytes_max());
+        if fits && self.options.format != SinkFormat::Raw {
+            return Ok(());
         }
+        self.each_record(rows, &mut |record| self.producer.check_size(record))
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.each_record(rows, &mut |record| self.producer.send(record))
     }
 
     fn barrier(&mut self, batch: BatchId) -> Result<()> {

@@ -22,7 +22,14 @@ struct PreparedScan {
     to: Option<Taker>,
 }
 
-/// A row that an expression fails on.
+impl Prepared {
+    /// Rows that come out as they are: no step takes them.
+    pub fn coming_out(&self) -> impl Iterator<Item = &RecordBatch> {
+        self.0.iter().filter(|scan| scan.to.is_none()).map(|scan| &scan.rows)
+    }
+}
+
+/// A row that an expression fails on, or that the sink refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailingRow {
     /// Its number among those of the stream.
@@ -83,24 +90,34 @@ impl Operators {
         Ok(())
     }
 
-    /// Rows of a stream that an expression fails on before the first step with state, or in its keys and arguments, in their order.
+    /// Rows of a stream that an expression fails on before the first step with state, or in its keys and arguments, and rows that fail
+    /// this check after that, in their order.
     ///
     /// # Errors
     /// If something else fails.
-    pub fn failing_rows(&self, stream: usize, rows: &RecordBatch) -> Result<Vec<FailingRow>> {
+    pub fn failing_rows(
+        &self,
+        stream: usize,
+        rows: &RecordBatch,
+        check: &dyn Fn(&Prepared) -> Result<()>,
+    ) -> Result<Vec<FailingRow>> {
         let mut failing = Vec::new();
-        self.find_failing(stream, rows, 0, &mut failing)?;
+        self.find_failing(stream, (rows, 0), check, &mut failing)?;
         Ok(failing)
     }
 
     fn find_failing(
         &self,
         stream: usize,
-        rows: &RecordBatch,
-        first: usize,
+        (rows, first): (&RecordBatch, usize),
+        check: &dyn Fn(&Prepared) -> Result<()>,
         failing: &mut Vec<FailingRow>,
     ) -> Result<()> {
-        match self.prepare(stream, rows).and_then(|prepared| self.try_steps(&prepared)) {
+        let tried = self.prepare(stream, rows).and_then(|prepared| {
+            self.try_steps(&prepared)?;
+            check(&prepared)
+        });
+        match tried {
             Ok(()) => Ok(()),
             Err(error) if error.kind() != ErrorKind::Invalid => Err(error),
             Err(error) if rows.num_rows() <= 1 => {
@@ -111,8 +128,9 @@ impl Operators {
             }
             Err(_) => {
                 let half = rows.num_rows() / 2;
-                self.find_failing(stream, &rows.slice(0, half), first, failing)?;
-                self.find_failing(stream, &rows.slice(half, rows.num_rows() - half), first + half, failing)
+                let after = rows.slice(half, rows.num_rows() - half);
+                self.find_failing(stream, (&rows.slice(0, half), first), check, failing)?;
+                self.find_failing(stream, (&after, first + half), check, failing)
             }
         }
     }
