@@ -72,10 +72,9 @@ pub(super) fn with_place(error: Error, records: Records<'_>, decoded: &Decoded) 
         return error;
     }
     let hint = error.hint().unwrap_or("TRY_CAST(x AS INT) is null where x is none; filter other records out");
-    let what = if is_refused { "what comes of a record cannot be written" } else { "a record cannot be computed" };
-    Error::new(error.kind(), format!("{what} ({place})"))
-        .with_hint(hint.to_owned())
-        .with_source(error)
+    let what =
+        if is_refused { "what comes of a record cannot be written" } else { "a record cannot be computed" };
+    Error::new(error.kind(), format!("{what} ({place})")).with_hint(hint.to_owned()).with_source(error)
 }
 
 /// The first row that fails by itself.

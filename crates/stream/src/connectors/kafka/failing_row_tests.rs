@@ -52,7 +52,8 @@ impl Topics {
     }
 
     fn run(&self, folder: &Path, more: &str, select: &str) -> Result<()> {
-        let sink = format!("'connector' = 'filesystem', 'path' = '{}/out', 'format' = 'json'", folder.display());
+        let sink =
+            format!("'connector' = 'filesystem', 'path' = '{}/out', 'format' = 'json'", folder.display());
         self.run_into(&sink, folder, more, select)
     }
 

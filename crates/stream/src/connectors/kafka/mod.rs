@@ -13,6 +13,7 @@ mod control_topic;
 mod dead_letters;
 mod heard;
 mod lag;
+mod marks_check;
 pub mod measure;
 mod metadata;
 mod offsets;

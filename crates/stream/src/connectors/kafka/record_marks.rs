@@ -31,9 +31,19 @@ pub struct RecordMark {
     pub crc32c: u32,
 }
 
-/// The mark of the last record of each partition that was read. In a manifest: `{"topic":{"0":[offset, timestamp, checksum]}}`.
+/// A mark for each partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct RecordMarks(pub BTreeMap<TopicPartition, RecordMark>);
+
+/// Marks of records that were read. In a manifest: `{"topic":{"0":[offset, timestamp, checksum]}}` of the last record, followed by the same
+/// three numbers of the one that was checked if it is another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct ReadMarks {
+    /// Of the last record of each partition.
+    pub last: RecordMarks,
+    /// Of a record of each partition that was of the topic when the query began, or was looked at since: it is the last one or before it.
+    pub checked: RecordMarks,
+}
 
 impl RecordMark {
     /// The mark of a record.
@@ -49,21 +59,43 @@ impl RecordMark {
     }
 }
 
-impl RecordMarks {
+impl ReadMarks {
     /// Takes note of a record.
     pub fn read(&mut self, place: &TopicPartition, mark: RecordMark) {
-        match self.0.get_mut(place) {
+        match self.last.0.get_mut(place) {
             Some(last) => *last = mark,
-            None => drop(self.0.insert(place.clone(), mark)),
+            None => {
+                self.last.0.insert(place.clone(), mark);
+                self.checked.0.entry(place.clone()).or_insert(mark);
+            }
         }
+    }
+
+    /// Forgets the records of a partition.
+    pub fn forget(&mut self, place: &TopicPartition) {
+        self.last.0.remove(place);
+        self.checked.0.remove(place);
     }
 
     /// The marks as JSON; nothing if there are none.
     pub fn to_json(&self) -> Option<Value> {
         let mut topics: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-        for (place, mark) in &self.0 {
-            let marks = topics.entry(&place.topic).or_default();
-            marks.insert(place.partition.to_string(), json!([mark.offset, mark.timestamp_ms, mark.crc32c]));
+        for (place, mark) in &self.last.0 {
+            let RecordMark { offset, timestamp_ms, crc32c } = *mark;
+            let value = match self.checked.0.get(place).filter(|checked| *checked != mark) {
+                None => json!([offset, timestamp_ms, crc32c]),
+                Some(checked) => {
+                    json!([
+                        offset,
+                        timestamp_ms,
+                        crc32c,
+                        checked.offset,
+                        checked.timestamp_ms,
+                        checked.crc32c
+                    ])
+                }
+            };
+            topics.entry(&place.topic).or_default().insert(place.partition.to_string(), value);
         }
         (!topics.is_empty()).then(|| json!(topics))
     }
@@ -71,15 +103,32 @@ impl RecordMarks {
     /// Marks of a manifest. What has another form is left out: it says nothing of its partition.
     pub fn from_json(value: Option<&Value>) -> Self {
         let topics = value.and_then(Value::as_object).into_iter().flatten();
-        let marks = topics.flat_map(|(topic, partitions)| {
-            let partitions = partitions.as_object().into_iter().flatten();
-            partitions.filter_map(move |(partition, mark)| {
-                let (offset, timestamp_ms, crc32c) = serde_json::from_value(mark.clone()).ok()?;
-                let place = TopicPartition { topic: topic.clone(), partition: partition.parse().ok()? };
-                Some((place, RecordMark { offset, timestamp_ms, crc32c }))
-            })
-        });
-        Self(marks.collect())
+        let mut marks = Self::default();
+        for (topic, partitions) in topics {
+            for (partition, value) in partitions.as_object().into_iter().flatten() {
+                let Ok(partition) = partition.parse() else { continue };
+                let Some((last, checked)) = marks_of(value) else { continue };
+                let place = TopicPartition { topic: topic.clone(), partition };
+                marks.last.0.insert(place.clone(), last);
+                marks.checked.0.insert(place, checked);
+            }
+        }
+        marks
+    }
+}
+
+/// The marks of a partition in a manifest.
+fn marks_of(value: &Value) -> Option<(RecordMark, RecordMark)> {
+    let numbers: Vec<Value> = serde_json::from_value(value.clone()).ok()?;
+    let mark = |numbers: &[Value]| {
+        let [offset, timestamp_ms, crc32c] = numbers else { return None };
+        let crc32c = u32::try_from(crc32c.as_u64()?).ok()?;
+        Some(RecordMark { offset: offset.as_i64()?, timestamp_ms: timestamp_ms.as_i64()?, crc32c })
+    };
+    match numbers.len() {
+        3 => mark(&numbers).map(|mark| (mark, mark)),
+        6 => Some((mark(&numbers[..3])?, mark(&numbers[3..])?)),
+        _ => None,
     }
 }
 
@@ -110,7 +159,7 @@ pub(super) fn first_marks(
             Some(Err(error)) => return Err(failed("cannot read from Kafka", error)),
         };
         if offsets.get(&place).is_some_and(|offset| mark.offset >= *offset) && !marks.0.contains_key(&place) {
-            marks.read(&place, mark);
+            marks.0.insert(place.clone(), mark);
             reader.pause(place)?;
         }
     }
@@ -125,13 +174,17 @@ mod tests {
     fn marks_come_back_from_a_manifest_and_other_forms_say_nothing() {
         let place = |partition| TopicPartition { topic: "a".into(), partition };
         let mark = |offset| RecordMark { offset, timestamp_ms: 1_760_000_000_000, crc32c: u32::MAX };
-        let marks = RecordMarks(BTreeMap::from([(place(0), mark(7)), (place(11), mark(i64::MAX))]));
+        let mut marks = ReadMarks::default();
+        marks.read(&place(0), mark(7));
+        marks.read(&place(11), mark(6));
+        marks.read(&place(11), mark(i64::MAX));
         let value = marks.to_json().unwrap();
         assert_eq!(value["a"]["0"], json!([7, 1_760_000_000_000_i64, u32::MAX]));
-        assert_eq!(RecordMarks::from_json(Some(&value)), marks);
-        assert_eq!(RecordMarks::default().to_json(), None);
+        assert_eq!(value["a"]["11"].as_array().unwrap().len(), 6, "the one that is checked, too");
+        assert_eq!(ReadMarks::from_json(Some(&value)), marks);
+        assert_eq!(ReadMarks::default().to_json(), None);
         for value in [json!([]), json!({"a": 1}), json!({"a": {"x": [1, 2, 3], "0": [1, 2], "1": "x"}})] {
-            assert_eq!(RecordMarks::from_json(Some(&value)), RecordMarks::default(), "{value}");
+            assert_eq!(ReadMarks::from_json(Some(&value)), ReadMarks::default(), "{value}");
         }
     }
 }

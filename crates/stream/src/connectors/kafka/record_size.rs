@@ -26,8 +26,7 @@ pub(super) fn record_bytes_max(client: &[(String, String)]) -> usize {
 
 /// Bytes that the client counts for a record.
 pub(super) fn record_bytes(record: &Outgoing<'_>) -> usize {
-    let headers =
-        record.headers.iter().map(|(name, value)| name.len() + value.len() + HEADER_OVERHEAD_BYTES);
+    let headers = record.headers.iter().map(|(name, value)| name.len() + value.len() + HEADER_OVERHEAD_BYTES);
     let [key, value] = [record.key, record.value].map(|bytes| bytes.map_or(0, <[u8]>::len));
     OVERHEAD_BYTES + key + value + headers.sum::<usize>()
 }

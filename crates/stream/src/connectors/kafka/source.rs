@@ -13,10 +13,11 @@ use super::client::{config, failed, passes};
 use super::columns::{Record, RecordColumns};
 use super::heard::Heard;
 use super::lag;
+use super::marks_check::MarksCheck;
 use super::metadata::{bounds, is_unknown, latest_offsets, partitions};
 use super::offsets::{planned_ends, rows_between};
 use super::reader::PartitionReader;
-use super::record_marks::{RecordMark, RecordMarks, first_marks};
+use super::record_marks::{ReadMarks, RecordMark, first_marks};
 use super::settings_errors::refused;
 use super::watch::{Change, EndsQuestion, Watch};
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, TopicPartition};
@@ -43,7 +44,9 @@ pub struct KafkaSource {
     changes: Vec<Change>,
     warnings: Vec<String>,
     next: BTreeMap<TopicPartition, i64>,
-    marks: RecordMarks,
+    marks: ReadMarks,
+    /// Started with the first rows that are asked for.
+    marks_check: Option<MarksCheck>,
     /// Where each partition ends, if the query is to end there.
     ends: Option<BTreeMap<TopicPartition, i64>>,
     /// Where each partition ends for the planned epoch.
@@ -128,7 +131,8 @@ impl KafkaSource {
             changes: Vec::new(),
             warnings: Vec::new(),
             next: BTreeMap::new(),
-            marks: RecordMarks::from_json(marks),
+            marks: ReadMarks::from_json(marks),
+            marks_check: None,
             ends: None,
             planned: None,
             backlog: None,
@@ -165,7 +169,7 @@ impl KafkaSource {
         let mut looked_at = BTreeMap::new();
         for (place, from) in known {
             let (low, high) = bounds(&self.asker, &place)?;
-            match self.marks.0.get(&place) {
+            match self.marks.last.0.get(&place) {
                 Some(mark) if (low..high).contains(&mark.offset) && from <= high => {
                     looked_at.insert(place.clone(), mark.offset);
                 }
@@ -175,25 +179,66 @@ impl KafkaSource {
             all.push((place, from, (low, high)));
         }
         let found = first_marks(&mut self.reader, &looked_at)?;
+        // The last records may be those of a topic that was made again while the query ran.
+        let is_checked_apart = |(place, from, (low, high)): &&(TopicPartition, i64, (i64, i64))| {
+            let checked = self.marks.checked.0.get(place);
+            let has_own = checked.is_some() && checked != self.marks.last.0.get(place);
+            has_own && *from <= *high && checked.is_some_and(|mark| (*low..*high).contains(&mark.offset))
+        };
+        let apart = all.iter().filter(is_checked_apart);
+        let apart = apart.map(|(place, ..)| (place.clone(), self.marks.checked.0[place].offset)).collect();
+        let found_apart = first_marks(&mut self.reader, &apart)?;
         for (place, from, (low, high)) in all {
-            let is_other = match (self.marks.0.get(&place), found.0.get(&place)) {
+            let is_other = match (self.marks.last.0.get(&place), found.0.get(&place)) {
                 // All that it has came after what was read.
-                (Some(last), Some(first)) if from > high => first.timestamp_ms > last.timestamp_ms,
+                (Some(_), Some(first)) if from > high => {
+                    let checked = self.marks.checked.0.get(&place);
+                    checked.is_some_and(|checked| first.timestamp_ms > checked.timestamp_ms)
+                }
                 (Some(last), Some(found)) => found.offset == last.offset && found != last,
                 _ => false,
             };
-            if !is_other {
+            let is_other_apart = match (self.marks.checked.0.get(&place), found_apart.0.get(&place)) {
+                (Some(checked), Some(found)) => found.offset == checked.offset && found != checked,
+                _ => false,
+            };
+            if is_other || is_other_apart {
+                self.begin_other(place, from, (low, high))?;
+            } else {
                 self.go_on(place, Some(from), (low, high))?;
-                continue;
             }
-            self.marks.0.remove(&place);
-            self.lost(format!(
-                "{}-{} has other records than those that were read up to offset {from}: its topic was deleted and made again",
-                place.topic, place.partition
-            ))?;
-            self.go_on(place, Some(low), (low, high))?;
         }
         Ok(())
+    }
+
+    /// Reads a partition whose topic was made again from its begin, if the query does not fail then.
+    fn begin_other(&mut self, place: TopicPartition, from: i64, (low, high): (i64, i64)) -> Result<()> {
+        self.lost(format!(
+            "{}-{} has other records than those that were read up to offset {from}: its topic was deleted and made again",
+            place.topic, place.partition
+        ))?;
+        self.marks.forget(&place);
+        self.go_on(place, Some(low), (low, high))
+    }
+
+    /// Has the marks checked, and goes on with partitions whose topics were made again as the query is to.
+    fn check_marks(&mut self) -> Result<()> {
+        if self.marks_check.is_none() {
+            let (asker, reader) = (Arc::clone(&self.asker), PartitionReader::new(consumer(&self.options)?));
+            self.marks_check = Some(MarksCheck::start(asker, reader, self.options.look_every)?);
+        }
+        let check = self.marks_check.as_mut().expect("it was started");
+        let others = check.turn(&mut self.marks);
+        if others.is_empty() {
+            return Ok(());
+        }
+        for place in others {
+            if let Some(from) = self.next.get(&place).copied() {
+                let bounds = bounds(&self.asker, &place)?;
+                self.begin_other(place, from, bounds)?;
+            }
+        }
+        self.assign()
     }
 
     /// Reads a partition, which has these offsets, from the known one on; a new one from 0, as in Spark.
@@ -289,7 +334,7 @@ impl KafkaSource {
                 Change::New(place, bounds) => self.go_on(place, None, bounds)?,
                 Change::Gone(place) => {
                     self.next.remove(&place);
-                    self.marks.0.remove(&place);
+                    self.marks.forget(&place);
                 }
             }
         }
@@ -310,6 +355,7 @@ impl KafkaSource {
             Some(Err(error)) if is_unknown(&error) => {
                 // One broker may not know what another does: several looks decide.
                 self.watch()?.look_soon();
+                self.marks_check.iter_mut().for_each(MarksCheck::hurry);
                 return Ok(true);
             }
             Some(Err(error)) => {
@@ -396,6 +442,7 @@ impl KafkaSource {
 impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         self.follow()?;
+        self.check_marks()?;
         let (mut wait, mut has_come) = (wait, false);
         // Whatever is there comes at once: batches grow with the load, and nothing waits for others.
         while !self.is_at_end() && self.take(wait)? {

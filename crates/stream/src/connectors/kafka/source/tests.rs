@@ -1,5 +1,6 @@
 //! Goal: a source follows topics that appear and vanish, plans have the partitions that they were made with, and its report says
-//! how much is left. Method: librdkafka's own cluster in memory, which forgets a topic by an error.
+//! how much is left. Method: librdkafka's own cluster in memory, which forgets a topic by an error; marks of other records stand for a
+//! topic that was made again.
 
 use std::time::Instant;
 
@@ -300,4 +301,59 @@ fn a_topic_that_was_made_again_is_not_read_from_the_middle() {
             assert!(reopened(&made_again, &position, None, &[]).is_ok());
         }
     }
+}
+
+#[test]
+fn a_topic_that_is_made_again_while_it_is_read_is_noticed_also_by_the_next_process() {
+    let cluster = Cluster::new();
+    cluster.create("t", 2);
+    for partition in 0..2 {
+        cluster.send("t", partition, &["1", "2", "3"]);
+    }
+    for is_strict in [true, false] {
+        let lenient = ("failOnDataLoss", if is_strict { "true" } else { "false" });
+        let mut source = opened(&cluster.options(&[("subscribe", "t"), lenient]));
+        assert_eq!(read(&mut source, |values, _, _| values.len() == 6).len(), 6);
+        // As if what was read first had been another record: those after it are the new topic's.
+        let place = TopicPartition { topic: "t".to_owned(), partition: 1 };
+        source.marks.checked.0.get_mut(&place).unwrap().crc32c ^= 1;
+        let (position, marks) = (source.position(), source.marks());
+        if !is_strict {
+            let again = read(&mut source, |values, _, _| values.len() == 3);
+            assert_eq!(again, ["1", "2", "3"], "from its begin");
+            let warnings = source.take_warnings();
+            assert_eq!(warnings.len(), 1);
+            assert!(warnings[0].contains("t-1 has other records than those that were read up to offset 3"));
+            assert_eq!(source.position(), json!({"t": {"0": 3, "1": 3}}));
+            continue;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let error = loop {
+            match source.poll(Duration::from_millis(10)) {
+                Err(error) => break error,
+                Ok(_) => assert!(Instant::now() < deadline, "nothing was noticed"),
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::DataLoss);
+        assert!(error.to_string().ends_with("its topic was deleted and made again"), "{error}");
+        // A checkpoint that was taken before it was noticed does not hide it.
+        let reopened = reopened(&cluster, &position, marks.as_ref(), &[]).map(drop);
+        assert_eq!(reopened.unwrap_err().kind(), ErrorKind::DataLoss);
+    }
+}
+
+#[test]
+fn topics_that_stay_are_checked_again_and_again() {
+    let cluster = Cluster::new();
+    cluster.create("t", 1);
+    cluster.send("t", 0, &["1", "2"]);
+    let mut source = opened(&cluster.options(&[("subscribe", "t")]));
+    read(&mut source, |values, _, _| values.len() == 2);
+    let first = source.marks.checked.clone();
+    assert_ne!(first, source.marks.last);
+    read(&mut source, |_, source, _| source.marks.checked == source.marks.last);
+    cluster.send("t", 0, &["3"]);
+    read(&mut source, |_, source, _| source.position() == json!({"t": {"0": 3}}));
+    read(&mut source, |_, source, _| source.marks.checked == source.marks.last);
+    assert_eq!(source.take_warnings(), [""; 0]);
 }
