@@ -130,6 +130,14 @@ impl CheckpointStore {
         Ok(true)
     }
 
+    /// What the state of the newest manifest that can be read is of; nothing if there is none.
+    ///
+    /// # Errors
+    /// As the place reports.
+    pub fn state_identity(&self) -> Result<Option<String>> {
+        Ok(self.newest_readable()?.and_then(|newest| newest.state_identity))
+    }
+
     /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
     ///
     /// # Errors

@@ -200,3 +200,32 @@ fn csv_is_read_with_its_header_and_written_with_one() {
         "{error}"
     );
 }
+
+#[test]
+fn a_query_goes_on_whatever_the_order_of_its_keys_and_the_names_that_it_gives() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    fs::create_dir(folder.join("in")).unwrap();
+    put(folder, "a", 1, &[(1, "a"), (2, "b"), (11, "a")]);
+    let first = "SELECT window_start, k, count(*) AS n, max(k) AS m FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND) \
+                 GROUP BY window_start, k EMIT ON WINDOW CLOSE";
+    run(folder, first).unwrap();
+    put(folder, "b", 2, &[(3, "a"), (4, "b"), (12, "a"), (50, "z")]);
+    // Keys and functions in another order, a table and columns with other names.
+    let second = "SELECT max(t.k) AS greatest, t.k AS word, window_start, count(*) AS n \
+                  FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' SECOND) AS t GROUP BY t.k, window_start EMIT ON WINDOW CLOSE";
+    run(folder, second).unwrap();
+    let rows: Vec<String> = written(folder).into_values().flatten().collect();
+    let of_window = |word: &str, start: u32, n: u32| {
+        format!(
+            r#"{{"greatest":"{word}","word":"{word}","window_start":"2026-01-01T00:00:{start:02}Z","n":{n}}}"#
+        )
+    };
+    for expected in [of_window("a", 0, 2), of_window("b", 0, 2), of_window("a", 10, 2)] {
+        assert!(rows.contains(&expected), "no {expected} in {rows:?}");
+    }
+    // Another query is refused still.
+    let other = first.replace("max(k)", "min(k)");
+    let error = run(folder, &other).unwrap_err();
+    assert!(error.to_string().contains("the checkpoint has the state of aggregate 2: "), "{error}");
+}

@@ -10,7 +10,7 @@ use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered, Resumpti
 use crate::connectors::kafka::Transactions;
 use crate::connectors::{Sink, SinkConnector, StreamConnector, TableConnector};
 use crate::error::{Error, ErrorKind, Result, invalid};
-use crate::operators::Operators;
+use crate::operators::{ArrangedQuery, Operators};
 use crate::plan::{Query, Trigger};
 use crate::state::MemoryShare;
 
@@ -55,6 +55,8 @@ pub(super) struct Checked {
     streams: Vec<StreamConnector>,
     sink: SinkConnector,
     store: CheckpointStore,
+    /// The query as its state is laid out.
+    arranged: ArrangedQuery,
     /// The place of the query's checkpoint.
     place: Arc<dyn Storage>,
     /// True if another process has the query, or had it.
@@ -82,9 +84,9 @@ impl Checked {
         let store = store.map_err(unusable)?;
         let sources: Vec<String> = streams.iter().map(StreamConnector::description).collect();
         let transactional_id = sink.transactional_id(&store.query_id()?);
-        let state_identity = Operators::state_identity(query);
-        let is_known = store.check(&sources, state_identity.as_deref(), transactional_id.as_deref())?;
-        Ok(Self { streams, sink, store, place, is_known })
+        let arranged = ArrangedQuery::new(query, store.state_identity()?.as_deref());
+        let is_known = store.check(&sources, arranged.identity.as_deref(), transactional_id.as_deref())?;
+        Ok(Self { streams, sink, store, arranged, place, is_known })
     }
 
     /// Checks that its source can be read and its sink written to, if another process would be disturbed by one that cannot, and of
@@ -119,7 +121,14 @@ impl Opened {
         if lost.is_none() {
             checked.check_connectors()?;
         }
-        let Checked { streams, sink, mut store, place, .. } = checked;
+        let Checked {
+            streams,
+            sink,
+            mut store,
+            arranged: ArrangedQuery { query: arranged, identity },
+            place,
+            ..
+        } = checked;
         // A table that cannot be read disturbs no process that has the query.
         let at_rest: Result<Vec<_>> =
             query.tables.iter().map(|table| TableConnector::new(table)?.read(memory)).collect();
@@ -137,7 +146,7 @@ impl Opened {
         let claim = Claim {
             output,
             sources: streams.iter().map(StreamConnector::description).collect(),
-            state_identity: Operators::state_identity(query),
+            state_identity: identity,
             initial_offsets: Box::new(|| streams.iter().map(StreamConnector::initial_offset).collect()),
             now_ms,
         };
@@ -147,8 +156,8 @@ impl Opened {
         recovered.warnings.extend(lost.map(reason));
         let contents = std::mem::take(&mut recovered.state);
         let manifest = &recovered.manifest;
-        let tables = restored(&Operators::table_parts(query)?, memory, manifest, contents)?;
-        let mut operators = Operators::with_shards(query, manifest, tables, memory, &mut start_shards)?;
+        let tables = restored(&Operators::table_parts(&arranged)?, memory, manifest, contents)?;
+        let mut operators = Operators::with_shards(&arranged, manifest, tables, memory, &mut start_shards)?;
         operators.set_tables_at_rest(&at_rest, memory)?;
         let open = recovered.manifest.batch.next();
         let mut inputs = Vec::new();

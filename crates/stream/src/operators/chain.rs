@@ -109,13 +109,20 @@ impl Operators {
         Ok(Self::layouts(query)?.pop())
     }
 
-    /// What the state of a query is of.
+    /// What the state of a query is of, as it is written: versions before [`ArrangedQuery`](super::ArrangedQuery) told it apart so.
     pub fn state_identity(query: &Query) -> Option<String> {
         let steps = steps(&query.pipeline.root);
         if !steps.iter().any(|step| step.has_state()) {
             return None;
         }
-        let name = |step: &&PlanNode| match step {
+        Some(
+            steps.iter().rev().filter_map(|step| Self::identity_of_step(step)).collect::<Vec<_>>().join(", "),
+        )
+    }
+
+    /// What the state of a step is of, or comes through; nothing if that does not matter.
+    pub(super) fn identity_of_step(step: &PlanNode) -> Option<String> {
+        match step {
             PlanNode::Aggregate { plan, .. } => Some(Aggregate::identity(plan)),
             PlanNode::Deduplicate { plan, .. } => Some(Deduplicate::identity(plan)),
             PlanNode::Join { plan, .. } => Some(Join::identity(plan)),
@@ -127,8 +134,7 @@ impl Operators {
             PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Lookup { .. } | PlanNode::Union { .. } => {
                 None
             }
-        };
-        Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
+        }
     }
 
     /// Operators of a query that never ran, with state in memory.

@@ -5,6 +5,7 @@
 //! - [`Aggregate`], [`Deduplicate`], [`Join`], [`Keyed`]: what keeps state, in tables
 //! - [`Lookup`]: rows with those of a table at rest
 //! - [`Shard`]: a part of what keeps state, for a thread of its own; [`Exchange`]: the way of rows to shards and back
+//! - [`ArrangedQuery`]: a query with its keys in the order of its state, and what tells that state apart
 //! - [`Watermark`]: which rows are late and which are over
 
 mod accumulation;
@@ -21,6 +22,7 @@ mod lookup;
 mod node;
 mod shard;
 mod sharded;
+mod state_identity;
 mod watermark;
 mod window_assigner;
 
@@ -33,6 +35,7 @@ pub use join::Join;
 pub use keyed::Keyed;
 pub use lookup::Lookup;
 pub use shard::Shard;
+pub use state_identity::ArrangedQuery;
 pub use watermark::{Reach, Watermark};
 pub use window_assigner::WindowAssigner;
 

@@ -17,7 +17,7 @@ use super::query::{OutputMode, Query};
 pub struct GroupColumns {
     /// Names of the query's columns that have one value in all rows of a group.
     pub steady: Vec<String>,
-    /// Names of those that together are the group, in the order of GROUP BY or PARTITION BY.
+    /// Names of those that together are the group, in their order: that in which a query is written may change while its groups stay.
     pub key: Vec<String>,
     /// Names of keys that the query does not give: with some, `key` is less than the group.
     pub missing: Vec<String>,
@@ -57,9 +57,11 @@ impl GroupColumns {
         // The start, the end and the time of a window say the same.
         let has_window = (0..keys.len()).any(|key| is_window(key) && places[key].is_some());
         let is_missing = |key: &usize| places[*key].is_none() && !(has_window && is_window(*key));
+        let mut key: Vec<String> = places.iter().flatten().map(|column| name(*column)).collect();
+        key.sort_unstable();
         Some(Self {
             steady: steady.collect(),
-            key: places.iter().flatten().map(|column| name(*column)).collect(),
+            key,
             missing: (0..keys.len()).filter(is_missing).map(|key| keys[key].clone()).collect(),
         })
     }

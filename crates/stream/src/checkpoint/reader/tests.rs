@@ -85,7 +85,8 @@ fn a_checkpoint_is_shown_and_nothing_changes() {
     let total: i64 = counts.column(3).as_primitive::<Int64Type>().values().iter().sum();
     assert_eq!(total, rows);
     let over = counts.column(0).as_primitive::<TimestampMicrosecondType>();
-    let ends = counts.column(1).as_primitive::<TimestampMicrosecondType>();
+    let ends = counts.column_by_name("key.window_end").unwrap();
+    let ends = ends.as_primitive::<TimestampMicrosecondType>();
     assert_eq!(over.values(), ends.values());
     assert_eq!(stored.tables[0].first_rows(1).unwrap().num_rows(), 1);
     assert!(readers[1].read(None).unwrap().tables.is_empty());

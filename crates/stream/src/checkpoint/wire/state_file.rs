@@ -72,7 +72,7 @@ pub fn read_state_file(layout: &Layout, bytes: Vec<u8>) -> Result<StoredVersion>
         Some(Ok(until)) => Some(Bucket(until)),
         Some(Err(_)) => return Err(corrupt("it does not say what had gone")),
     };
-    if found != schema(layout, kind, evicted_until) {
+    if !is_same_but_for_names(&found, &schema(layout, kind, evicted_until)) {
         return Err(corrupt(format!("it is of another table than '{}', or of another version", layout.name)));
     }
     let mut rows = Vec::new();
@@ -118,6 +118,14 @@ pub fn read_state_layout(table: &str, bytes: &[u8]) -> Result<Layout> {
         columns.push(Arc::new(field.as_ref().clone().with_name(name)));
     }
     Layout::new(table, keys, values)
+}
+
+/// True for the same columns, whatever a query calls them: what they are of, a manifest says.
+fn is_same_but_for_names(found: &Schema, expected: &Schema) -> bool {
+    let types = |schema: &Schema| -> Vec<DataType> {
+        schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    found.metadata() == expected.metadata() && types(found) == types(expected)
 }
 
 fn schema(layout: &Layout, kind: VersionKind, evicted_until: Option<Bucket>) -> SchemaRef {

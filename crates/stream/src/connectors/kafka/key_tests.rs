@@ -124,8 +124,15 @@ fn a_reader_knows_the_last_update_of_each_group() {
             json,
             "SELECT k, count(*) AS c, window_start FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' MINUTE) \
              GROUP BY window_start, window_end, k EMIT UPDATES",
-            Some(r#"{"window_start":"1970-01-01T00:01:00Z","k":"k5"}"#),
+            Some(r#"{"k":"k5","window_start":"1970-01-01T00:01:00Z"}"#),
             8,
+        ),
+        // The same groups in another order have the same keys.
+        (
+            json,
+            "SELECT n % 1000 AS m, count(*) AS c, k FROM s GROUP BY n % 1000, k EMIT UPDATES",
+            Some(r#"{"k":"k3","m":2}"#),
+            24,
         ),
         (json, "SELECT count(*) AS c FROM s EMIT UPDATES", Some("{}"), 1),
         (json, "SELECT k, count(*) AS c FROM s GROUP BY k EMIT COMPLETE", Some("k3"), 8),
