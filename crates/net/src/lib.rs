@@ -11,6 +11,7 @@
 //!   [`Client`].
 //! - [`http`]: pages for people, JSON for scripts.
 //! - [`metrics`]: counters, timers, and the text that Prometheus reads.
+//! - [`LogLevels`]: levels of the log, which may be changed while a server runs.
 //! - [`supervise`]: tasks that must live, and a [`DecisionLock`](supervise::DecisionLock) around state that must be whole.
 //!
 //! ```
@@ -48,6 +49,7 @@ mod gate;
 pub mod http;
 mod keepalive;
 mod listener;
+mod log_levels;
 mod log_pace;
 pub mod metrics;
 mod places;
@@ -62,5 +64,6 @@ pub use frames::{
 pub use gate::{Account, ConnectionCount, Gate, Held, Standing};
 pub use keepalive::notice_vanished_peers;
 pub use listener::{Listener, cannot_bind, raise_file_limit};
+pub use log_levels::{LevelRefused, LogLevels, ROOT_LOGGER};
 pub use log_pace::LogPace;
 pub use stream::{Body, ReaderOptions, StreamReader, StreamWriter};

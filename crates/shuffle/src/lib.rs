@@ -21,6 +21,7 @@ mod faults;
 mod heard;
 pub(crate) mod host_pages;
 pub mod ids;
+pub(crate) mod loggers;
 pub mod master;
 pub(crate) mod metrics;
 pub mod net;

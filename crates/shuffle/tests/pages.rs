@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, http, jvm, primary};
 use serde_json::{Value, json};
+use tracing::level_filters::LevelFilter;
+use yeoul_net::LogLevels;
 use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey};
 use yeoul_shuffle::wire::Status;
 use yeoul_shuffle::wire::packed::Location;
@@ -151,12 +153,10 @@ fn replicated_to_nobody(cluster: &Cluster) -> [Location; 1] {
 
 #[tokio::test]
 async fn the_list_of_pages_has_all_of_them_and_nothing_else() {
-    let master = master::Server::start(master::Options { http_port: Some(0), ..master::Options::embedded() });
-    let master = master.await.unwrap();
     let place = tempfile::tempdir().unwrap();
-    let options = worker::Options::embedded([master.address().to_string()], place.path());
-    let worker = worker::Server::start(worker::Options { http_port: Some(0), ..options }).await.unwrap();
-    for (address, pages) in [(master.http_address(), 19), (worker.http_address(), 11)] {
+    let levels = LogLevels::new(LevelFilter::WARN);
+    let (master, worker) = served(&place, &levels).await;
+    for (address, pages) in [(master.http_address(), 21), (worker.http_address(), 13)] {
         let address = address.unwrap();
         let (status, list) = http(address, "GET /", "").await;
         assert_eq!((status, list.lines().count()), (200, pages), "{list}");
@@ -173,6 +173,18 @@ async fn the_list_of_pages_has_all_of_them_and_nothing_else() {
     }
 }
 
+/// A master and its worker with all their pages, also those that change these levels of the log.
+async fn served(place: &tempfile::TempDir, levels: &LogLevels) -> (master::Handle, worker::Handle) {
+    let log_levels = || Some(levels.clone());
+    let embedded = master::Options::embedded();
+    let options = master::Options { http_port: Some(0), log_levels: log_levels(), ..embedded };
+    let master = master::Server::start(options).await.unwrap();
+    let embedded = worker::Options::embedded([master.address().to_string()], place.path());
+    let options = worker::Options { http_port: Some(0), log_levels: log_levels(), ..embedded };
+    let worker = worker::Server::start(options).await.unwrap();
+    (master, worker)
+}
+
 /// What a page of another site can have a browser send, and the status of the refusal.
 const FORGED: [(&str, u16); 5] = [
     ("content-type: text/plain", 415),
@@ -184,11 +196,9 @@ const FORGED: [(&str, u16); 5] = [
 
 #[tokio::test]
 async fn no_page_of_another_site_changes_anything() {
-    let master = master::Server::start(master::Options { http_port: Some(0), ..master::Options::embedded() });
-    let master = master.await.unwrap();
     let place = tempfile::tempdir().unwrap();
-    let options = worker::Options::embedded([master.address().to_string()], place.path());
-    let worker = worker::Server::start(worker::Options { http_port: Some(0), ..options }).await.unwrap();
+    let levels = LogLevels::new(LevelFilter::WARN);
+    let (master, worker) = served(&place, &levels).await;
     master.wait_for_workers(1, WITHIN).await.unwrap();
     let id = worker.id();
     let name = json!({
@@ -204,6 +214,7 @@ async fn no_page_of_another_site_changes_anything() {
         ("/api/v1/applications/revise_lost_shuffles", shuffles.clone()),
         ("/api/v1/shuffles/unregister", shuffles),
         ("/api/v1/workers/exit", json!({ "type": "IMMEDIATELY" })),
+        ("/api/v1/loggers", json!({ "level": "TRACE" })),
     ];
     let [master_at, worker_at] = [master.http_address().unwrap(), worker.http_address().unwrap()];
     let mut tried = 0;
@@ -226,7 +237,8 @@ async fn no_page_of_another_site_changes_anything() {
             yeoul_simulation::http_with(address, "GET /api/v1/conf", "host: evil.example", "").await.unwrap();
         assert_eq!(read.0, 421, "a name that was led here reads nothing: {read:?}");
     }
-    assert_eq!(tried, bodies.len() * FORGED.len());
+    assert_eq!(tried, (bodies.len() + 1) * FORGED.len(), "both have loggers");
+    assert_eq!(levels.all(), [("root".to_owned(), "WARN")]);
     assert_eq!((until_health(worker_at, 200).await.as_str(), master.workers_available()), ("ok\n", 1));
     assert_eq!(get(master_at, "/api/v1/shuffles").await, json!({ "shuffleIds": [] }));
 }
@@ -306,4 +318,34 @@ async fn a_worker_says_that_no_master_knows_it_until_one_does() {
         until_health(address, 200).await;
         assert_eq!(master.workers_available(), 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_of_the_log_are_shown_and_changed_while_servers_run() {
+    let place = tempfile::tempdir().unwrap();
+    let levels = LogLevels::new(LevelFilter::WARN);
+    let (master, worker) = served(&place, &levels).await;
+    for (address, module) in [
+        (master.http_address().unwrap(), "yeoul_shuffle::master"),
+        (worker.http_address().unwrap(), "yeoul_shuffle::worker"),
+    ] {
+        let root = json!({ "name": "root", "level": "WARN" });
+        assert_eq!(get(address, "/api/v1/loggers?name=root").await, json!({ "loggers": [root] }));
+        let body = json!({ "name": module, "level": "debug" }).to_string();
+        let (status, said) = http(address, "POST /api/v1/loggers", &body).await;
+        assert_eq!((status, said.contains("successfully")), (200, true), "{said}");
+        let of_module = json!({ "loggers": [{ "name": module, "level": "DEBUG" }] });
+        assert_eq!(get(address, &format!("/api/v1/loggers?name={module}")).await, of_module);
+        let (status, said) = http(address, "POST /api/v1/loggers", r#"{"level": "LOUD"}"#).await;
+        assert_eq!((status, said.contains("unknown level `LOUD`")), (400, true), "{said}");
+        // Without a name it is that of all others.
+        assert_eq!(http(address, "POST /api/v1/loggers", r#"{"level": "ERROR"}"#).await.0, 200);
+        assert_eq!(levels.all().last().unwrap().1, "DEBUG");
+        assert_eq!(levels.all()[0], ("root".to_owned(), "ERROR"));
+        levels.set("root", "WARN").unwrap();
+    }
+    // Servers that are parts of another process leave its log alone.
+    let options = master::Options { http_port: Some(0), ..master::Options::embedded() };
+    let other = master::Server::start(options).await.unwrap();
+    assert_eq!(http(other.http_address().unwrap(), "GET /api/v1/loggers", "").await.0, 404);
 }

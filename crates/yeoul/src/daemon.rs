@@ -3,22 +3,35 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry, reload};
 use yeoul_base::Result;
+use yeoul_net::{LogLevels, ROOT_LOGGER};
 
 use crate::exit::failed;
 
 /// Runs a server until it has ended or was told to; it says on stderr what `log` lets through. Up to
 /// `blocking_threads_max` threads may wait for disks.
 pub fn run(
-    log: LevelFilter,
+    log: &LogLevels,
     name: &'static str,
     blocking_threads_max: usize,
     serve: impl Future<Output = Result<()>>,
 ) -> ExitCode {
     let ansi =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|said| said.is_empty());
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_max_level(log).init();
+    let (filter, levels) = reload::Layer::new(Targets::new());
+    registry().with(filter).with(fmt::layer().with_writer(std::io::stderr).with_ansi(ansi)).init();
+    log.applied_by(move |all| {
+        let targets = all.iter().fold(Targets::new(), |targets, (name, level)| match name.as_str() {
+            ROOT_LOGGER => targets.with_default(*level),
+            name => targets.with_target(name, *level),
+        });
+        // It fails only without the subscriber, which is there as long as the process.
+        let _ = levels.reload(targets);
+    });
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.enable_all().max_blocking_threads(blocking_threads_max).thread_name(name);
     let served = match runtime.build() {

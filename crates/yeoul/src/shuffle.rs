@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tracing::level_filters::LevelFilter;
 use yeoul_base::ByteSize;
+use yeoul_net::LogLevels;
 use yeoul_settings::{Entry, Notice, properties};
 use yeoul_shuffle::settings::{self, apply};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
@@ -175,18 +176,19 @@ struct Conf {
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
     // A disk that hangs keeps up to sixteen of them, and those of the others are not to wait for it.
-    run_daemon(args.log, "shuffle", 128, serve(args))
+    let log = LogLevels::new(args.log);
+    run_daemon(&log, "shuffle", 128, serve(args, log.clone()))
 }
 
-async fn serve(args: ShuffleArgs) -> Result<()> {
+async fn serve(args: ShuffleArgs, log: LogLevels) -> Result<()> {
     match args.role {
-        Role::Master(args) => serve_master(args).await,
-        Role::Worker(args) => serve_worker(args).await,
+        Role::Master(args) => serve_master(args, log).await,
+        Role::Worker(args) => serve_worker(args, log).await,
     }
 }
 
-async fn serve_master(args: MasterArgs) -> Result<()> {
-    let mut options = master::Options::default();
+async fn serve_master(args: MasterArgs, log: LogLevels) -> Result<()> {
+    let mut options = master::Options { log_levels: Some(log), ..master::Options::default() };
     args.conf.read(|entries| apply::to_master(entries, &variable, &mut options))?;
     let MasterArgs { host, port, http_port, http_host, http_names, dir, memory, leader, conf: _ } = args;
     options.host = host.unwrap_or(options.host);
@@ -225,8 +227,8 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     Ok(())
 }
 
-async fn serve_worker(args: WorkerArgs) -> Result<()> {
-    let mut options = worker::Options::default();
+async fn serve_worker(args: WorkerArgs, log: LogLevels) -> Result<()> {
+    let mut options = worker::Options { log_levels: Some(log), ..worker::Options::default() };
     args.conf.read(|entries| apply::to_worker(entries, &variable, &mut options))?;
     let masters: Vec<String> =
         args.master.iter().map(|text| settings::master_endpoint(text)).collect::<Result<_>>()?;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use yeoul_net::LogLevels;
+
 use super::state::Limits;
 
 /// The options that a master is started with.
@@ -34,6 +36,9 @@ pub struct Options {
     pub connections_max: usize,
     /// Limits and timeouts of the state.
     pub limits: Limits,
+    /// The levels of the process's log, if they may be changed over HTTP.
+    #[serde(skip)]
+    pub log_levels: Option<LogLevels>,
 }
 
 impl Default for Options {
@@ -50,6 +55,7 @@ impl Default for Options {
             worker_heartbeat: Duration::from_secs(5),
             connections_max: 20_000,
             limits: Limits::default(),
+            log_levels: None,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The master's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
-//! That tool's `--show-thread-dump`, `--show-container-info` and `--…-dynamic-conf` have no route here: there are no such
-//! threads, the master does not look at containers, and settings are read only at the start.
+//! That tool's `--…-dynamic-conf` has no route here: settings are read only at the start.
 
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use crate::Error;
 use crate::api::{self, handled, handled_with, parse};
 use crate::host_pages;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
+use crate::loggers;
 use crate::metrics::Exposition;
 use crate::report::Command;
 use crate::wire::{DecodeError, received};
@@ -187,6 +187,8 @@ POST /api/v1/applications/delete_apps           let applications go
 POST /api/v1/applications/revise_lost_shuffles  register shuffles of an application again
 GET  /api/v1/shuffles                           <application>-<number> of all registered shuffles
 POST /api/v1/shuffles/unregister                let shuffles of an application go
+GET  /api/v1/loggers                            levels of the log; ?name=<logger> for one
+POST /api/v1/loggers                            set the level of a logger while the master runs
 GET  /api/v1/container_info                     the machine or container
 GET  /api/v1/thread_dump                        the threads of this process
 GET  /metrics/prometheus                        numbers for Prometheus, under Celeborn's names
@@ -200,7 +202,7 @@ GET  /healthz                                   200, or 503 with what is wrong w
         (path == "/").then(|| Response::html(200, made().render()))
     }
 
-    fn get(&self, path: &str, _query: &str) -> Option<Response> {
+    fn get(&self, path: &str, query: &str) -> Option<Response> {
         let shared = &self.shared;
         let now = shared.now();
         let applications = || shared.read(view::Applications::of);
@@ -208,6 +210,7 @@ GET  /healthz                                   200, or 503 with what is wrong w
             "/api/v1/conf" => api::conf(&shared.options),
             "/api/v1/container_info" => host_pages::container_info(&shared.options.host),
             "/api/v1/thread_dump" => host_pages::thread_dump(),
+            loggers::PATH => return Some(loggers::list(shared.options.log_levels.as_ref()?, query)),
             "/api/v1/shuffles" => return Some(applications().shuffles()),
             "/api/v1/masters" => view::masters(&shared.address()),
             "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
@@ -238,6 +241,7 @@ GET  /healthz                                   200, or 503 with what is wrong w
             "/api/v1/applications/delete_apps" => self.delete_applications(body).await,
             "/api/v1/applications/revise_lost_shuffles" => self.revise(body).await,
             "/api/v1/shuffles/unregister" => self.unregister(body).await,
+            loggers::PATH => loggers::set(self.shared.options.log_levels.as_ref()?, body),
             _ => return None,
         })
     }

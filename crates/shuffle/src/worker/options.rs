@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use yeoul_base::ByteSize;
+use yeoul_net::LogLevels;
 
 use crate::error::{Error, Kind, Result};
 use crate::ids::WorkerId;
@@ -78,6 +79,9 @@ pub struct Options {
     /// With so many connections, those of all its listeners together, the worker asks for no new partitions, and serves
     /// whoever comes; `None` for never.
     pub active_connections_max: Option<usize>,
+    /// The levels of the process's log, if they may be changed over HTTP.
+    #[serde(skip)]
+    pub log_levels: Option<LogLevels>,
 }
 
 impl Default for Options {
@@ -108,6 +112,7 @@ impl Default for Options {
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),
             active_connections_max: None,
+            log_levels: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{console, view};
 use crate::api::{self, handled, handled_with, parse};
 use crate::host_pages;
 use crate::ids::ShuffleKey;
+use crate::loggers;
 use crate::metrics::Exposition;
 use crate::net::ConnectionCount;
 use crate::report::Command;
@@ -87,6 +88,8 @@ POST /api/v1/workers/exit               stop gracefully or at once, or decommiss
 GET  /api/v1/applications               those of which it holds something
 GET  /api/v1/shuffles                   those of which it holds something
 GET  /api/v1/shuffles/partitions        the locations that it holds; ?shuffle=<application>-<number> for those of one
+GET  /api/v1/loggers                    levels of the log; ?name=<logger> for one
+POST /api/v1/loggers                    set the level of a logger while the worker runs
 GET  /api/v1/container_info             the machine or container
 GET  /api/v1/thread_dump                the threads of this process
 GET  /metrics/prometheus                numbers for Prometheus, under Celeborn's names
@@ -103,6 +106,7 @@ GET  /healthz                           200 while it takes shuffles, or 503 with
             "/api/v1/conf" => api::conf(&node.options),
             "/api/v1/container_info" => host_pages::container_info(&node.id.host),
             "/api/v1/thread_dump" => host_pages::thread_dump(),
+            loggers::PATH => return Some(loggers::list(node.options.log_levels.as_ref()?, query)),
             "/api/v1/workers" => view::worker(node),
             "/api/v1/workers/unavailable_peers" => json!({ "peers": [] }),
             "/api/v1/applications" => view::applications(node),
@@ -121,7 +125,11 @@ GET  /healthz                           200 while it takes shuffles, or 503 with
     }
 
     async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
-        (path == "/api/v1/workers/exit").then(|| self.exit(body))
+        match path {
+            "/api/v1/workers/exit" => Some(self.exit(body)),
+            loggers::PATH => Some(loggers::set(self.node.options.log_levels.as_ref()?, body)),
+            _ => None,
+        }
     }
 }
 

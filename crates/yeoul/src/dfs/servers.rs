@@ -8,6 +8,7 @@ use tracing::level_filters::LevelFilter;
 use yeoul_base::{ByteSize, Error, ErrorKind, Result};
 use yeoul_dfs::settings::apply;
 use yeoul_dfs::{datanode, local, namenode};
+use yeoul_net::LogLevels;
 
 use super::conf::Conf;
 use crate::daemon::{announce, run as run_daemon};
@@ -267,7 +268,7 @@ fn local_options(args: LocalArgs, conf: &Conf) -> Result<local::Options> {
 
 /// Runs a server until it has ended or was told to.
 pub fn run(log: LevelFilter, serve: impl Future<Output = Result<()>>) -> ExitCode {
-    run_daemon(log, "dfs", BLOCKING_THREADS_MAX, serve)
+    run_daemon(&LogLevels::new(log), "dfs", BLOCKING_THREADS_MAX, serve)
 }
 
 /// Serves until it is told to stop.
