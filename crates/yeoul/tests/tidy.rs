@@ -125,7 +125,7 @@ const DEPENDENCIES: [(&str, &[&str]); 16] = [
     ("shuffle", &["base", "console", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "dialect", "disk", "memory", "stores"]),
     ("stores", &["base"]),
-    ("stream", &["base", "dialect", "disk", "memory", "net", "simulation", "stores"]),
+    ("stream", &["base", "console", "dialect", "disk", "memory", "net", "simulation", "stores"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 

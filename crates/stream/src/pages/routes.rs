@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use yeoul_net::http::{Response, Routes};
 
-use super::QueryFigures;
+use super::{QueryFigures, console};
 
 /// The pages of running queries.
 #[derive(Debug)]
@@ -34,6 +35,12 @@ GET  /queries             the queries with their last progress, as JSON
 GET  /healthz             200 while all queries run, else 503
 ";
 
+    fn page(&self, path: &str, query: &str) -> Option<Response> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        (path == "/").then(|| Response::html(200, console::page(&self.figures, now_ms, query).render()))
+    }
+
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
         match path {
             "/metrics/prometheus" | "/metrics" => Some(Response {
@@ -45,6 +52,7 @@ GET  /healthz             200 while all queries run, else 503
                 Some(Response::json(200, &queries))
             }
             "/healthz" => Some(self.health()),
+            yeoul_console::STYLE_PATH => Some(Response::css(yeoul_console::STYLE)),
             _ => None,
         }
     }

@@ -147,3 +147,40 @@ fn no_page_changes_anything() {
         "one that does has to be asked for as another site's page cannot"
     );
 }
+
+#[test]
+fn a_page_for_people_shows_speed_lag_and_the_age_of_checkpoints() {
+    let figures = told();
+    let mut hostile = progress(3, 5);
+    hostile.name = "<b>late</b>".into();
+    hostile.sources[0].latest_offset = json!({"orders": {"0": 1_000_030, "1": 9}});
+    figures.observe(&QueryEvent::Started {
+        name: hostile.name.clone(),
+        id: "h".into(),
+        run_id: "r".into(),
+        batch_id: BatchId(3),
+        warnings: Vec::new(),
+    });
+    figures.observe(&QueryEvent::Progress(hostile));
+    figures.observe(&QueryEvent::Terminated { name: "slow".into(), exception: Some("no <room>".into()) });
+    // Two minutes and a half after the last epoch.
+    let html = super::console::page(&figures, 1_767_323_045_500 + 150_000, "").render();
+    for part in [
+        "1,000,006",
+        "2 min ago",
+        "12 ms",
+        ">25<",
+        "&lt;b&gt;late&lt;/b&gt;",
+        "no &lt;room&gt;",
+        "A query has failed; the others go on.",
+        "http-equiv=\"refresh\"",
+    ] {
+        assert!(html.contains(part), "no '{part}' in {html}");
+    }
+    let place = |name: &str| html.find(&format!("<div class=\"value\">{name}</div>")).unwrap();
+    assert!(place("slow") < place("&lt;b&gt;late&lt;/b&gt;"), "what failed comes first");
+    assert!(place("&lt;b&gt;late&lt;/b&gt;") < place("counts"), "then what is furthest behind");
+    let pages = StreamPages::new(figures);
+    assert!(pages.page("/", "refresh=off").unwrap().body.len() > 1000);
+    assert!(pages.page("/queries", "").is_none() && pages.get(yeoul_console::STYLE_PATH, "").is_some());
+}
