@@ -3,6 +3,7 @@
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
 //! - [`filter_equalities`]: lets a filter take no column for an expression that it equals;
 //! - [`filter_ranges`]: lets a filter take no column for constant that is not;
+//! - [`float_merges`]: joins by hashing where floats are keys;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
 //! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
 //! - [`in_lists`]: items of `IN` lists that are computed for each row;
@@ -22,6 +23,7 @@
 mod fenced_limits;
 mod filter_equalities;
 mod filter_ranges;
+mod float_merges;
 mod grand_totals;
 mod grouping_sets;
 mod in_lists;

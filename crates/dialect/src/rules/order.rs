@@ -8,9 +8,9 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use super::rule_order::Step::{self, Around, Before, Behind, First, Last};
 use super::rule_order::in_order;
 use super::{
-    fenced_limits, filter_equalities, filter_ranges, grand_totals, grouping_sets, in_lists, key_dependencies,
-    limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides, parts_apart,
-    recursive_types, set_operations, three_values, unbounded_floats,
+    fenced_limits, filter_equalities, filter_ranges, float_merges, grand_totals, grouping_sets, in_lists,
+    key_dependencies, limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides,
+    parts_apart, recursive_types, set_operations, three_values, unbounded_floats,
 };
 use crate::numbers::{exact_numbers, float_decimals};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
@@ -70,12 +70,14 @@ const OPTIMIZER: [Step<LogicalRule>; 11] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 15] = [
+const PHYSICAL: [Step<PhysicalRule>; 16] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
     First(|| Arc::new(filter_equalities::FilterEqualities)),
     First(|| Arc::new(outer_sides::OuterSides)),
+    // Before sides are sorted.
+    First(|| Arc::new(float_merges::FloatMerges)),
     Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     Around("ProjectionPushdown", parts_apart::PartsApart::of_mistaken_places),
@@ -138,7 +140,8 @@ mod tests {
 
         let physical = physical_names(&state);
         let place = |name: &str| physical.iter().position(|rule| rule == name).unwrap();
-        assert_eq!(physical[..4], ["GroupingSets", "FilterRanges", "FilterEqualities", "OuterSides"]);
+        let first = ["GroupingSets", "FilterRanges", "FilterEqualities", "OuterSides", "FloatMerges"];
+        assert_eq!(physical[..5], first);
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
