@@ -77,5 +77,5 @@ pub use governor::Governor;
 pub use ledger::{Charge, Ledger, accounted};
 pub use party::{Party, Reserve};
 pub use peak::{peak_bytes, reset_peak};
-pub use process_memory::{Claim, ProcessMemory};
+pub use process_memory::{Claim, ProcessMemory, Resident};
 pub use shares::{ACTIVE_MS, Level};

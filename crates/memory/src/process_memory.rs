@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,9 +27,21 @@ const SETTLE_MAX: Duration = Duration::from_millis(500);
 /// The resident set size of this process, and what is left of its promise, for work that is refused memory or stopped: a
 /// thread reads the size every few milliseconds. For servers that never stop what they serve, see
 /// [`Governor`](crate::Governor).
+/// What says how large a process is.
+pub trait Resident: fmt::Debug + Send + Sync {
+    /// The resident set size in bytes, if it is known.
+    fn bytes(&self) -> Option<u64>;
+}
+
+impl Resident for ResidentSet {
+    fn bytes(&self) -> Option<u64> {
+        self.bytes()
+    }
+}
+
 #[derive(Debug)]
 pub struct ProcessMemory {
-    resident: Option<ResidentSet>,
+    resident: Option<Box<dyn Resident>>,
     /// The promise in bytes; `usize::MAX` for none.
     promise: usize,
     /// Growth is refused from here on.
@@ -54,7 +67,7 @@ impl ProcessMemory {
     pub fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
         let promise_bytes = promise.unwrap_or(usize::MAX);
         let process = Arc::new(Self {
-            resident: ResidentSet::open(),
+            resident,
             promise: promise_bytes,
             soft_limit: promise_bytes / 100 * 92,
             hard_limit: promise_bytes - margin(promise_bytes),
@@ -66,6 +79,14 @@ impl ProcessMemory {
             exceeded: AtomicBool::new(false),
             on_exceeded: Notify::new(),
         });
+        Self::watch_by(promise, ResidentSet::open().map(|resident| Box::new(resident) as _))
+    }
+
+    /// Watches as [`watch`](Self::watch) does what says how large the process is; `None` says nothing.
+    ///
+    /// # Errors
+    /// The system refuses the thread.
+    pub fn watch_by(promise: Option<usize>, resident: Option<Box<dyn Resident>>) -> io::Result<Arc<Self>> {
         process.sample();
         if promise.is_some() && process.resident.is_some() {
             let watched = Arc::downgrade(&process);
@@ -79,7 +100,7 @@ impl ProcessMemory {
     /// The resident set size in bytes, read now; 0 where the system does not say.
     pub fn sample(&self) -> usize {
         let granted = self.granted_since_sample.load(Ordering::Relaxed);
-        let resident = self.resident.as_ref().and_then(ResidentSet::bytes).unwrap_or(0) as usize;
+        let resident = self.resident.as_ref().and_then(|resident| resident.bytes()).unwrap_or(0) as usize;
         self.sampled.store(resident, Ordering::Relaxed);
         self.peak.fetch_max(resident, Ordering::Relaxed);
         // Only what was granted before the reading can be in it.
@@ -112,9 +133,9 @@ impl ProcessMemory {
     ///
     /// # Errors
     /// The bytes that it has left, if they are fewer.
-    pub fn claim(&self, bytes: usize) -> Result<Claim<'_>, usize> {
+    pub fn claim(self: &Arc<Self>, bytes: usize) -> Result<Claim, usize> {
         let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed);
-        let claim = Claim { process: self, bytes };
+        let claim = Claim { process: Arc::clone(self), bytes };
         let free = self.hard_limit.saturating_sub(self.sample()).saturating_sub(claimed);
         if bytes > free {
             self.refused(claimed.saturating_add(bytes));
@@ -141,6 +162,12 @@ impl ProcessMemory {
     /// The largest resident set size seen.
     pub fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    /// A promise under which [`claim`](Self::claim) would have room for so many bytes now.
+    pub fn promise_for(&self, bytes: usize) -> usize {
+        let used = self.sample().saturating_add(self.claimed.load(Ordering::Relaxed)).saturating_add(bytes);
+        used.saturating_add((used / 49).max(MARGIN_MIN)).saturating_add(50)
     }
 
     /// Waits, at most [`SETTLE_MAX`], for the allocator to return freed memory: until half of the soft limit is free.
@@ -170,12 +197,12 @@ impl ProcessMemory {
 
 /// Bytes of the process that one piece of work holds until it is done.
 #[derive(Debug)]
-pub struct Claim<'a> {
-    process: &'a ProcessMemory,
+pub struct Claim {
+    process: Arc<ProcessMemory>,
     bytes: usize,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for Claim {
     fn drop(&mut self) {
         self.process.claimed.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -234,3 +261,20 @@ mod tests {
         assert!(limited.free() > free - (1 << 29));
     }
 }
+    #[test]
+    fn the_promise_for_what_was_refused_has_room_for_it() {
+        #[derive(Debug)]
+        struct Steady;
+        impl Resident for Steady {
+            fn bytes(&self) -> Option<u64> {
+                Some(70_000_001)
+            }
+        }
+        for bytes in [1, 100 << 20, 700 << 20, (3 << 30) + 17] {
+            let process = ProcessMemory::watch_by(Some(64 << 20), Some(Box::new(Steady))).unwrap();
+            process.claim(bytes).unwrap_err();
+            let promise = process.promise_for(bytes);
+            ProcessMemory::watch_by(Some(promise), Some(Box::new(Steady))).unwrap().claim(bytes).unwrap();
+        }
+    }
+

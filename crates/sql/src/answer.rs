@@ -288,6 +288,14 @@ fn enough_hint(wanted: usize, progress: Progress, is_proportional: bool) -> Stri
     let share = progress.input_share.unwrap_or(0.0).min(1.0);
     if share < SHARE_MIN {
         return format!("{} may be enough", memory_flag(wanted.saturating_mul(2)));
+/// What to advise when the process has no room for so many bytes at once.
+pub(crate) fn room_hint(process: &ProcessMemory, bytes: usize) -> String {
+    format!("{} would have room for that", memory_flag(process.promise_for(bytes.min(BYTES_MAX))))
+}
+
+/// More than any machine has.
+const BYTES_MAX: usize = 1 << 60;
+
     }
     let flag = memory_flag((wanted as f64 * GROWTH / share) as usize);
     if progress.spilled_bytes > 0 || !is_proportional {

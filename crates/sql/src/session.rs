@@ -32,6 +32,7 @@ use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::growing_state::GrowingState;
 use crate::memory::policy::{Bounds, Ledger};
+use crate::memory::measured_function;
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::PHYSICAL;
@@ -77,12 +78,20 @@ impl Session {
     pub fn new(options: Options) -> Result<Self> {
         options.check()?;
         if let Err(error) = raise_file_limit() {
-            // A join that spills has a file for each bucket of each partition open.
-            debug!(%error, "the limit of open files stays as it is");
-        }
         let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
             Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
         })?;
+        Self::in_process(options, process)
+    }
+
+    /// Starts a session in a process that is watched.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub(crate) fn in_process(options: Options, process: Arc<ProcessMemory>) -> Result<Self> {
+            // A join that spills has a file for each bucket of each partition open.
+            debug!(%error, "the limit of open files stays as it is");
+        }
         let pool = options.memory.map(|promise| {
             let ledger = Ledger::new(Bounds::for_promise(promise.as_usize()));
             Arc::new(PromisePool::new(ledger, Arc::clone(&process)))
@@ -392,6 +401,7 @@ mod tests {
         let error = runtime.block_on(session.sql("SELECT 1")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
         assert!(error.to_string().contains("while it was planned"), "{error}");
+        measured_function::register(&mut state, process)?;
         assert_eq!(error.hint(), Some("--memory 192MiB may be enough"));
         let error = session.stopped_before_its_answer(true);
         assert!(error.hint().is_some_and(|hint| hint.contains("CREATE TABLE")), "{error}");

@@ -5,6 +5,7 @@ mod contradictions;
 mod external_tables;
 mod floats;
 mod growing_states;
+mod large_values;
 mod names;
 mod orders;
 mod parquet_folders;
@@ -24,8 +25,19 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tempfile::TempDir;
 use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_memory::{ProcessMemory, Resident};
 
 use crate::{Error, Options, Session};
+
+/// The size of a process with no other test in it: what they use at the same time is not what a session's limit is about.
+#[derive(Debug)]
+struct Alone;
+
+impl Resident for Alone {
+    fn bytes(&self) -> Option<u64> {
+        Some(64 << 20)
+    }
+}
 
 /// A session, and a folder for its files.
 struct Bench {
@@ -42,7 +54,9 @@ impl Bench {
     fn with(options: Options) -> Self {
         let runtime = crate::runtime(&options).unwrap();
         let _inside = runtime.enter();
-        let session = Session::new(options).unwrap();
+        let promise = options.memory.map(ByteSize::as_usize);
+        let process = ProcessMemory::watch_by(promise, Some(Box::new(Alone))).unwrap();
+        let session = Session::in_process(options, process).unwrap();
         Self { session, folder: tempfile::tempdir().unwrap(), runtime }
     }
 

@@ -1,0 +1,40 @@
+//! Statements that make large values or large plans out of little.
+
+use super::*;
+
+fn limited() -> Bench {
+    Bench::with(Options { memory: Some(ByteSize::from_gib(1)), threads: Some(2), ..Options::default() })
+}
+
+#[test]
+fn functions_that_make_large_values_ask_for_the_memory_first() {
+    let bench = limited();
+    bench.sql("CREATE TABLE t AS SELECT value AS n, 'abc' AS s FROM generate_series(1, 8000)");
+    for sql in [
+        "SELECT length(repeat('a', 2000000000))",
+        "SELECT length(lpad('a', 1000000000, 'xy'))",
+        "SELECT length(rpad('a', 1000000000))",
+        "SELECT cardinality(range(0, 200000000))",
+        "SELECT cardinality(generate_series(1, 200000000))",
+        "SELECT cardinality(generate_series(DATE '1700-01-01', DATE '2200-01-01', INTERVAL '1 millisecond'))",
+        "SELECT cardinality(array_repeat('abcdefgh', 100000000))",
+        "SELECT length(replace(repeat('a', 1000000), 'a', repeat('b', 10000)))",
+        "SELECT sum(length(lpad(s, 100000 + n))) FROM t",
+        "SELECT sum(length(repeat(s, n * 100))) FROM t",
+        "SELECT sum(length(concat(repeat('a', 1000000), s))) FROM t",
+    ] {
+        let error = bench.refused(sql);
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{sql}: {error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--memory")), "{sql}: {error}");
+    }
+    for (sql, answer) in [
+        ("SELECT length(repeat('ab', 1000000))", "2000000"),
+        ("SELECT cardinality(range(0, 100000))", "100000"),
+        ("SELECT sum(length(lpad(s, 100))) FROM t", "800000"),
+        ("SELECT length(replace(repeat('a', 1000), 'a', 'bb'))", "2000"),
+        ("SELECT concat('a', s, n) FROM t WHERE n = 7", "aabc7"),
+        ("SELECT array_repeat(1, 3)", "[1, 1, 1]"),
+    ] {
+        assert_eq!(bench.column(sql), [answer], "{sql}");
+    }
+}
