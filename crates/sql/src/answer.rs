@@ -9,6 +9,7 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -155,7 +156,7 @@ impl Query {
     /// Plans the query and starts it.
     pub(crate) async fn start(self) -> Result<Answer> {
         let plan = self.state.create_physical_plan(&self.logical).await?;
-        let stream = execute_stream(Arc::clone(&plan), self.state.task_ctx())?;
+        let stream = on_own_task(execute_stream(Arc::clone(&plan), self.state.task_ctx())?);
         let watch = Watch::new(plan);
         let schema = stream.schema();
         let is_plan = matches!(self.logical, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
@@ -173,6 +174,24 @@ impl Query {
             _ => true,
         }
     }
+}
+
+/// A stream that is computed on a task of its own: one call of a function may take long, and whoever waits for it has to see signals
+/// and the memory limit meanwhile.
+fn on_own_task(mut stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let mut builder = RecordBatchReceiverStreamBuilder::new(stream.schema(), 1);
+    let batches = builder.tx();
+    builder.spawn(async move {
+        while let Some(batch) = stream.next().await {
+            let is_last = batch.is_err();
+            // Nobody listens any more if it cannot be sent.
+            if batches.send(batch).await.is_err() || is_last {
+                break;
+            }
+        }
+        Ok(())
+    });
+    builder.build()
 }
 
 struct Run {
@@ -240,7 +259,7 @@ impl Run {
         }
         let state = fallback_state(&self.query.state);
         let plan = state.create_physical_plan(&self.query.logical).await?;
-        self.stream = Some(execute_stream(Arc::clone(&plan), state.task_ctx())?);
+        self.stream = Some(on_own_task(execute_stream(Arc::clone(&plan), state.task_ctx())?));
         self.watch.with(|shared| {
             shared.plan = plan;
             shared.notices.push(format!("planned again with operators that spill to disk, because {error}"));
@@ -269,6 +288,14 @@ pub(crate) fn somewhat_more(promise: usize) -> usize {
     promise.saturating_add(promise / 4)
 }
 
+/// What to advise when the process has no room for so many bytes at once.
+pub(crate) fn room_hint(process: &ProcessMemory, bytes: usize) -> String {
+    format!("{} would have room for that", memory_flag(process.promise_for(bytes.min(BYTES_MAX))))
+}
+
+/// More than any machine has.
+const BYTES_MAX: usize = 1 << 60;
+
 /// How much more than in proportion to the input an operator may need: vectors and hash tables double when they are full.
 const GROWTH: f64 = 2.0;
 /// The least share of the input from which it is told what the whole would need.
@@ -288,14 +315,6 @@ fn enough_hint(wanted: usize, progress: Progress, is_proportional: bool) -> Stri
     let share = progress.input_share.unwrap_or(0.0).min(1.0);
     if share < SHARE_MIN {
         return format!("{} may be enough", memory_flag(wanted.saturating_mul(2)));
-/// What to advise when the process has no room for so many bytes at once.
-pub(crate) fn room_hint(process: &ProcessMemory, bytes: usize) -> String {
-    format!("{} would have room for that", memory_flag(process.promise_for(bytes.min(BYTES_MAX))))
-}
-
-/// More than any machine has.
-const BYTES_MAX: usize = 1 << 60;
-
     }
     let flag = memory_flag((wanted as f64 * GROWTH / share) as usize);
     if progress.spilled_bytes > 0 || !is_proportional {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::catalog::{DynamicFileCatalog, MemoryCatalogProviderList, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -31,8 +32,8 @@ use crate::changes::{Change, ChangedTable};
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::growing_state::GrowingState;
-use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::measured_function;
+use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::PHYSICAL;
@@ -42,13 +43,14 @@ use crate::settings::{check_set, session_config, value_at_start};
 use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
+#[derive(Clone)]
 pub struct Session {
     options: Options,
     context: SessionContext,
     files: Arc<FileTables>,
     limits: Limits,
     /// Holds what operators spill; removed with the session.
-    spill_dir: SpillDir,
+    spill_dir: Arc<SpillDir>,
 }
 
 /// What a session and its process hold, for people: the shell's `.memory`.
@@ -76,8 +78,6 @@ impl Session {
     /// `Invalid` for options that cannot be kept (a memory limit below [`Options::MEMORY_MIN`], unknown settings),
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
-        options.check()?;
-        if let Err(error) = raise_file_limit() {
         let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
             Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
         })?;
@@ -89,6 +89,8 @@ impl Session {
     /// # Errors
     /// Those of [`new`](Self::new).
     pub(crate) fn in_process(options: Options, process: Arc<ProcessMemory>) -> Result<Self> {
+        options.check()?;
+        if let Err(error) = raise_file_limit() {
             // A join that spills has a file for each bucket of each partition open.
             debug!(%error, "the limit of open files stays as it is");
         }
@@ -97,7 +99,7 @@ impl Session {
             Arc::new(PromisePool::new(ledger, Arc::clone(&process)))
         });
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let spill_dir = SpillDir::create(&spill_parent)?;
+        let spill_dir = Arc::new(SpillDir::create(&spill_parent)?);
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
         let (context, files) = context(&options, runtime, &process)?;
         Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir })
@@ -114,13 +116,21 @@ impl Session {
             // A query was stopped a moment ago: what it held is on its way back to the system.
             process.settle().await;
         }
-        let keeps_rows = AtomicBool::new(false);
+        let keeps_rows = Arc::new(AtomicBool::new(false));
+        // Planning computes constants and does not yield. On a task of its own it can be left behind by those who wait for it.
+        let (session, text, keeps) = (self.clone(), sql.to_owned(), Arc::clone(&keeps_rows));
+        let start = SpawnedTask::spawn(async move { session.start(&text, &keeps).await }).join_unwind();
         tokio::select! {
             biased;
             () = process.exceeded(), if process.promise().is_some() => {
                 Err(self.stopped_before_its_answer(keeps_rows.load(Ordering::Relaxed)))
             }
-            answer = self.start(sql, &keeps_rows) => answer.map_err(|error| self.with_near_table(error)),
+            answer = start => {
+                let answer = answer.map_err(|stopped| {
+                    Error::new(ErrorKind::Cancelled, "the statement was stopped").with_source(stopped)
+                })?;
+                answer.map_err(|error| self.with_near_table(error))
+            }
         }
     }
 
@@ -391,6 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
+        measured_function::register(&mut state, process)?;
     fn what_is_said_of_a_stopped_statement_is_about_that_statement() {
         let options = Options { memory: Some(Options::MEMORY_MIN), ..Options::default() };
         let runtime = crate::runtime(&options).unwrap();
@@ -401,9 +412,53 @@ mod tests {
         let error = runtime.block_on(session.sql("SELECT 1")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
         assert!(error.to_string().contains("while it was planned"), "{error}");
-        measured_function::register(&mut state, process)?;
+    use std::sync::{Mutex, mpsc};
+    use std::time::Duration;
+
+    use datafusion::arrow::datatypes::DataType;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+
         assert_eq!(error.hint(), Some("--memory 192MiB may be enough"));
         let error = session.stopped_before_its_answer(true);
         assert!(error.hint().is_some_and(|hint| hint.contains("CREATE TABLE")), "{error}");
     }
 }
+
+    /// Whoever waits for a statement can leave it while one call of a function is running: a constant, while it is planned, and a row's.
+    #[test]
+    fn a_statement_can_be_left_within_a_call_of_a_function() {
+        for volatility in [Volatility::Immutable, Volatility::Volatile] {
+            let options = Options { threads: Some(2), ..Options::default() };
+            let runtime = crate::runtime(&options).unwrap();
+            let _inside = runtime.enter();
+            let session = Session::new(options).unwrap();
+            let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+            let (release, released) = mpsc::channel::<()>();
+            let released = Mutex::new(released);
+            let (end, ended) = mpsc::channel();
+            let call = move |_: &[ColumnarValue]| {
+                let _ = begin.send(());
+                // It ends by itself only if whoever should leave it waits for it.
+                let was_left = released.lock().unwrap().recv_timeout(Duration::from_secs(30)).is_ok();
+                let _ = end.send(was_left);
+                Ok(ColumnarValue::Scalar(ScalarValue::Int64(Some(1))))
+            };
+            session.context.register_udf(create_udf(
+                "wait_here",
+                Vec::new(),
+                DataType::Int64,
+                volatility,
+                Arc::new(call),
+            ));
+            runtime.block_on(async {
+                let answer = async { session.sql("SELECT wait_here()").await?.collect().await };
+                tokio::select! {
+                    answer = answer => panic!("it was not left: {answer:?}"),
+                    _ = begun.recv() => {}
+                }
+            });
+            release.send(()).unwrap();
+            assert!(ended.recv().unwrap(), "{volatility:?}: it was waited for");
+        }
+    }
