@@ -3,10 +3,12 @@
 //! - [`batch_rows`]: batches of another size for the operators below;
 //! - [`grace_hash_join`]: a hash join that spills, [`buckets`], the division of its input on disk, and [`lent_memory`], what
 //!   it leaves to the join of a bucket;
+//! - [`round_limit`]: stops a recursive query that never ends;
 //! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows.
 
 pub(crate) mod batch_rows;
 mod buckets;
 pub(crate) mod grace_hash_join;
 mod lent_memory;
+pub(crate) mod round_limit;
 pub(crate) mod selective_parquet;

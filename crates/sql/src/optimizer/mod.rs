@@ -1,10 +1,12 @@
 //! Rules for speed and memory. The tables [`PHYSICAL`] and [`SPILLING`] say in which order they run, among those of the dialect.
 //!
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`round_limits`]: stops recursive queries that never end;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`state_batches`]: small batches for the states of groups that grow with the rows.
 
 mod late_materialization;
+mod round_limits;
 mod spilling_joins;
 mod state_batches;
 
@@ -17,10 +19,11 @@ use yeoul_dialect::rules::Step::{self, Before, Last};
 use yeoul_dialect::rules::in_order;
 
 /// The rules that run once on each physical plan.
-pub(crate) const PHYSICAL: [Step<PhysicalRule>; 2] = [
+pub(crate) const PHYSICAL: [Step<PhysicalRule>; 3] = [
     // Others match on a scan's type, which it changes.
     Before("LimitedGroups", || Arc::new(late_materialization::LateMaterialization)),
     Last(|| Arc::new(state_batches::StateBatches)),
+    Last(|| Arc::new(round_limits::RoundLimits)),
 ];
 
 /// The rules that a query gets in addition when it is planned again because memory ran out.
@@ -55,8 +58,8 @@ mod tests {
     fn each_rule_stands_where_the_table_has_it() {
         let physical = physical_names(&state());
         assert_eq!(
-            physical[physical.len() - 4..],
-            ["UnboundedFloats", "LateMaterialization", "LimitedGroups", "StateBatches"]
+            physical[physical.len() - 5..],
+            ["UnboundedFloats", "LateMaterialization", "LimitedGroups", "StateBatches", "RoundLimits"]
         );
     }
 

@@ -38,3 +38,18 @@ fn functions_that_make_large_values_ask_for_the_memory_first() {
         assert_eq!(bench.column(sql), [answer], "{sql}");
     }
 }
+
+#[test]
+fn a_recursive_query_without_end_stops_at_a_limit_that_it_names() {
+    let bench = Bench::new();
+    for sql in [
+        "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n FROM t) SELECT count(*) FROM t",
+        "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT max(n) FROM t) SELECT count(*) FROM t",
+    ] {
+        let error = bench.refused(sql);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{sql}: {error}");
+        assert!(error.to_string().contains("100000 rounds"), "{error}");
+    }
+    let sql = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 2000) SELECT sum(n) FROM t";
+    assert_eq!(bench.column(sql), ["2001000"]);
+}
