@@ -6,10 +6,12 @@ use datafusion::sql::sqlparser::ast::{
     WindowFrameBound, WindowSpec, WindowType,
 };
 
+use yeoul_base::ErrorKind;
+
 use super::refused::{Clause, absent};
 use super::walk::Walk;
-use crate::Result;
 use crate::names::normalized;
+use crate::{Error, Result};
 
 /// Functions that take `IGNORE NULLS` and `RESPECT NULLS` to heart.
 const WITH_NULL_TREATMENT: [&str; 6] = ["array_agg", "first_value", "lag", "last_value", "lead", "nth_value"];
@@ -35,6 +37,21 @@ struct Said {
     nulls: Option<NullTreatment>,
 }
 
+/// Refuses a type that only `arrow_cast` can name, and by which DataFusion divides by zero.
+fn check_arrow_type(name: &ObjectName, args: &FunctionArguments) -> Result<()> {
+    let name = name.to_string().to_ascii_lowercase();
+    let FunctionArguments::List(list) = args else { return Ok(()) };
+    let has_negative_scale =
+        |arg: &FunctionArg| arg.to_string().split_once("Decimal").is_some_and(|(_, rest)| rest.contains('-'));
+    if matches!(name.as_str(), "arrow_cast" | "arrow_try_cast")
+        && list.args.iter().skip(1).any(has_negative_scale)
+    {
+        let text = format!("not supported: a decimal with a negative scale, in {name}");
+        return Err(Error::new(ErrorKind::Invalid, text).with_hint("round it: round(x, -2)"));
+    }
+    Ok(())
+}
+
 impl Walk<'_> {
     pub(super) fn function(&mut self, function: &mut Function) -> Result<()> {
         let Function {
@@ -48,6 +65,7 @@ impl Walk<'_> {
             within_group,
         } = function;
         absent(parameters, Clause::FunctionParameters)?;
+        check_arrow_type(name, args)?;
         let mut said =
             Said { is_over: over.is_some(), nulls: *null_treatment, is_distinct: false, is_ordered: false };
         match args {

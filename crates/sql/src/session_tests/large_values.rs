@@ -53,3 +53,16 @@ fn a_recursive_query_without_end_stops_at_a_limit_that_it_names() {
     let sql = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 2000) SELECT sum(n) FROM t";
     assert_eq!(bench.column(sql), ["2001000"]);
 }
+
+#[test]
+fn a_decimal_with_a_negative_scale_is_refused() {
+    let bench = Bench::new();
+    for sql in
+        ["SELECT arrow_cast(1, 'Decimal128(10, -2)') = 100", "SELECT arrow_try_cast(1, 'Decimal256(10,-2)')"]
+    {
+        let error = bench.refused(sql);
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("negative scale"), "{error}");
+    }
+    assert_eq!(bench.column("SELECT arrow_cast(1, 'Decimal128(10, 2)')"), ["1.00"]);
+}
