@@ -47,6 +47,7 @@ mod settings;
 pub mod shell;
 
 pub use answer::{Answer, Watch};
+pub use catalog::address::at_home;
 pub use options::Options;
 pub use progress::Progress;
 pub use runtime::{RETURN_MEMORY, runtime};

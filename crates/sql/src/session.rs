@@ -23,7 +23,7 @@ use yeoul_dialect::{ColumnTexts, suggest};
 use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
-use crate::catalog::address::check_address;
+use crate::catalog::address::{at_home, check_address};
 use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
@@ -171,9 +171,10 @@ impl Session {
                 logical = LogicalPlan::Statement(Setting::SetVariable(set));
             }
         }
-        match &logical {
+        match &mut logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
+                table.locations.iter_mut().for_each(|location| *location = at_home(location).into_owned());
                 table.locations.iter().try_for_each(|location| check_address(location))?;
             }
             // It is read before it answers.
@@ -190,6 +191,7 @@ impl Session {
         let (mut state, mut logical) = frame.into_parts();
         check_there(&logical, &state).await?;
         if let Some(copy) = copy_in(&mut logical) {
+            copy.output_url = at_home(&copy.output_url).into_owned();
             check_address(&copy.output_url)?;
             null_keys::write(copy, &mut state)?;
         }

@@ -217,7 +217,9 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     };
     let runtime = yeoul_sql::runtime(&options)?;
     let mut output = match &args.output {
-        Some(path) => Some(NewFile::create(path).map_err(|error| Refusal::io("write", path, &error))?),
+        Some(path) => {
+            Some(NewFile::create(&below_home(path)).map_err(|error| Refusal::io("write", path, &error))?)
+        }
         None => None,
     };
     let (outcome, asked, binary_answers) = {
@@ -261,6 +263,11 @@ fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
     if is_interactive(args) {
         return Ok((Box::new(CtrlC::default()), Arc::default()));
     }
+/// A path as a shell would have written it out, had it not been in quotes.
+fn below_home(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(&*yeoul_sql::at_home(text)))
+}
+
     let unheard = |error: io::Error| {
         Refusal::new(ErrorKind::Unavailable, Report::new(format!("cannot handle signals: {error}")))
     };
