@@ -74,7 +74,10 @@ impl RelationPlanner for Relations {
             && !self.is_passed_on.swap(false, Ordering::Relaxed)
         {
             self.is_passed_on.store(true, Ordering::Relaxed);
-            cut(context.plan(relation)?).data()?
+            let plan = context.plan(relation)?;
+            // Before it is walked: a chain of table expressions doubles it each time.
+            super::size::check(&plan)?;
+            cut(plan).data()?
         } else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };

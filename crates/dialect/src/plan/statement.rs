@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::Statement as Sql;
 use yeoul_base::ErrorKind;
 
 use super::relations::Relations;
+use super::size;
 use crate::names::join_mark::mark;
 use crate::names::join_names::name_columns;
 use crate::refuse::Questions;
@@ -107,7 +108,8 @@ async fn named_apart(
     state: &SessionState,
 ) -> Result<LogicalPlan> {
     let mut first_error = None;
-    for _ in 0..NAMED_APART_MAX + questions.len() {
+    let mut is_unmeasured = true;
+    for _ in 0..=NAMED_APART_MAX + questions.len() {
         match outcome {
             Err(error) if questions.decide(statement, &error)? => {
                 outcome = state.statement_to_plan(statement.clone()).await;
@@ -115,6 +117,11 @@ async fn named_apart(
             Err(error) if names::name_apart(statement, &error) => {
                 first_error.get_or_insert(error);
                 outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            Ok(plan) if is_unmeasured => {
+                size::check(&plan)?;
+                is_unmeasured = false;
+                outcome = Ok(plan);
             }
             // The optimizer would refuse it, or take one key for the other.
             Ok(plan) if has_keys_alike(&plan)? && names::name_casts(statement) => {

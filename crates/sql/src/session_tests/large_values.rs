@@ -39,6 +39,25 @@ fn functions_that_make_large_values_ask_for_the_memory_first() {
     }
 }
 
+/// Table expressions that each unite the one before with itself double the plan.
+#[test]
+fn a_plan_that_doubles_is_refused_and_one_of_many_operators_is_not() {
+    let chain = |length: usize| {
+        let first = "t0 AS (SELECT 1 AS a)".to_owned();
+        let others =
+            (1..=length).map(|n| format!("t{n} AS (SELECT a FROM t{0} UNION ALL SELECT a FROM t{0})", n - 1));
+        let tables: Vec<String> = std::iter::once(first).chain(others).collect();
+        format!("WITH {} SELECT count(*) FROM t{length}", tables.join(", "))
+    };
+    let bench = limited();
+    assert_eq!(bench.column(&chain(6)), ["64"]);
+    for length in [12, 14] {
+        let error = bench.refused(&chain(length));
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{length}: {error}");
+        assert!(error.to_string().contains("operators"), "{error}");
+    }
+}
+
 #[test]
 fn a_recursive_query_without_end_stops_at_a_limit_that_it_names() {
     let bench = Bench::new();
