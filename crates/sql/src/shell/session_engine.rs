@@ -1,15 +1,14 @@
 //! The shell's [`Engine`], implemented by a session.
 
-use std::any::Any;
 use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
-use yeoul_base::ErrorKind;
 
 use super::engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
+use super::panics::defect;
 
 use crate::output::{ProgressSnapshot, ProgressSource};
 use crate::{Error, MemoryReport, Session, Span, Watch};
@@ -60,17 +59,6 @@ impl Engine for Arc<Session> {
     fn memory_report(&self) -> String {
         memory_text(&self.memory())
     }
-}
-
-/// The error for a panic.
-fn defect(panic: &(dyn Any + Send)) -> Error {
-    let text =
-        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Error::new(
-        ErrorKind::Internal,
-        format!("the statement failed in an unforeseen way: {}", text.unwrap_or("no message")),
-    )
-    .with_hint("an input file may be damaged; else please report it (RUST_BACKTRACE=1 shows where it was)")
 }
 
 struct WatchedQuery {

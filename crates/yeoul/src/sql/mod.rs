@@ -12,7 +12,7 @@ use std::thread;
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind, Report};
 use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
-use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell};
+use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell, note_panic};
 use yeoul_sql::{Error, Options, STACK_BYTES, Session};
 
 use self::signals::{First, Signals};
@@ -126,7 +126,13 @@ pub fn run(args: SqlArgs) -> ExitCode {
     }
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         // A panic becomes an error; its message and trace are for those who ask for them.
-        panic::set_hook(Box::new(|_| {}));
+        panic::set_hook(Box::new(note_panic));
+    } else {
+        let shown = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            note_panic(panic);
+            shown(panic);
+        }));
     }
     match run_on_large_stack(&args) {
         Ok(ended) => ended.exit_code(),
