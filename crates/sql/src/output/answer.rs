@@ -28,6 +28,8 @@ pub struct OutputOptions {
     pub color: bool,
     /// Whether the answer is that of `EXPLAIN`, which is shown line by line instead of as a table.
     pub is_plan: bool,
+    /// Whether it goes into a file by its name. Then Arrow has the format of files, which has a footer, and not that of streams.
+    pub is_file: bool,
 }
 
 /// What was written.
@@ -194,6 +196,7 @@ where
         Format::Csv => Box::new(CsvWriter::new(sink, schema)),
         Format::Json => Box::new(JsonWriter::new(sink, &schema)),
         Format::Parquet => Box::new(ParquetFileWriter::new(sink, &schema)?),
+        Format::Arrow if options.is_file => Box::new(ArrowWriter::new_file(sink, &schema)?),
         Format::Arrow => Box::new(ArrowWriter::new(sink, &schema)?),
     };
     let mut stream = pin!(stream);

@@ -2,30 +2,49 @@ use std::io::Write;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::answer::{BatchWriter, WriteFailure};
 
-/// One Arrow IPC stream, as `pyarrow.ipc.open_stream` and DuckDB's `arrow` extension read it.
-pub(super) struct ArrowWriter<W: Write> {
-    writer: StreamWriter<W>,
+/// One Arrow IPC stream, as `pyarrow.ipc.open_stream` and DuckDB's `arrow` extension read it, or one Arrow file, as `COPY` writes it and
+/// `pyarrow.ipc.open_file` reads it.
+pub(super) enum ArrowWriter<W: Write> {
+    Stream(StreamWriter<W>),
+    File(FileWriter<W>),
 }
 
 impl<W: Write> ArrowWriter<W> {
     pub(super) fn new(out: W, schema: &SchemaRef) -> Result<Self, WriteFailure> {
-        Ok(Self { writer: StreamWriter::try_new(out, schema)? })
+        Ok(Self::Stream(StreamWriter::try_new(out, schema)?))
+    }
+
+    pub(super) fn new_file(out: W, schema: &SchemaRef) -> Result<Self, WriteFailure> {
+        Ok(Self::File(FileWriter::try_new(out, schema)?))
     }
 }
 
 impl<W: Write> BatchWriter for ArrowWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure> {
-        self.writer.write(batch)?;
-        Ok(self.writer.get_mut().flush()?)
+        match self {
+            Self::Stream(writer) => {
+                writer.write(batch)?;
+                Ok(writer.get_mut().flush()?)
+            }
+            Self::File(writer) => Ok(writer.write(batch)?),
+        }
     }
 
     fn finish(&mut self) -> Result<(), WriteFailure> {
-        self.writer.finish()?;
-        Ok(self.writer.get_mut().flush()?)
+        match self {
+            Self::Stream(writer) => {
+                writer.finish()?;
+                Ok(writer.get_mut().flush()?)
+            }
+            Self::File(writer) => {
+                writer.finish()?;
+                Ok(writer.get_mut().flush()?)
+            }
+        }
     }
 }
 

@@ -288,7 +288,7 @@ fn settings(args: &SqlArgs) -> Settings {
         Settings::for_stdout(args.format())
     };
     Settings {
-        output: OutputOptions { rows_max: args.max_rows, ..settings.output },
+        output: OutputOptions { rows_max: args.max_rows, is_file: args.output.is_some(), ..settings.output },
         timer: settings.timer && !args.quiet,
         quiet: args.quiet,
         ..settings
