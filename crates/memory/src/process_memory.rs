@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn margin(promise: usize) -> usize {
     (promise / 50).max(MARGIN_MIN.min(promise / 100 * 6))
 }
 
+/// A promise is broken when it is passed by this part of it.
+const BROKEN_PART: usize = 10;
+
 /// How long work waits for the memory of what was stopped to go back to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// The resident set size of this process, and what is left of its promise, for work that is refused memory or stopped: a
-/// thread reads the size every few milliseconds. For servers that never stop what they serve, see
-/// [`Governor`](crate::Governor).
 /// What says how large a process is.
 pub trait Resident: fmt::Debug + Send + Sync {
     /// The resident set size in bytes, if it is known.
@@ -39,6 +39,9 @@ impl Resident for ResidentSet {
     }
 }
 
+/// The resident set size of this process, and what is left of its promise, for work that is refused memory or stopped: a
+/// thread reads the size every few milliseconds. For servers that never stop what they serve, see
+/// [`Governor`](crate::Governor).
 #[derive(Debug)]
 pub struct ProcessMemory {
     resident: Option<Box<dyn Resident>>,
@@ -57,6 +60,17 @@ pub struct ProcessMemory {
     wanted: AtomicUsize,
     exceeded: AtomicBool,
     on_exceeded: Notify,
+    /// What ends the process.
+    on_broken: Mutex<Option<End>>,
+}
+
+/// Called with the resident set size in bytes.
+struct End(Box<dyn FnOnce(usize) + Send>);
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("End")
+    }
 }
 
 impl ProcessMemory {
@@ -65,6 +79,14 @@ impl ProcessMemory {
     /// # Errors
     /// The system refuses the thread.
     pub fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
+        Self::watch_by(promise, ResidentSet::open().map(|resident| Box::new(resident) as _))
+    }
+
+    /// Watches as [`watch`](Self::watch) does what says how large the process is; `None` says nothing.
+    ///
+    /// # Errors
+    /// The system refuses the thread.
+    pub fn watch_by(promise: Option<usize>, resident: Option<Box<dyn Resident>>) -> io::Result<Arc<Self>> {
         let promise_bytes = promise.unwrap_or(usize::MAX);
         let process = Arc::new(Self {
             resident,
@@ -78,15 +100,8 @@ impl ProcessMemory {
             wanted: AtomicUsize::new(0),
             exceeded: AtomicBool::new(false),
             on_exceeded: Notify::new(),
+            on_broken: Mutex::new(None),
         });
-        Self::watch_by(promise, ResidentSet::open().map(|resident| Box::new(resident) as _))
-    }
-
-    /// Watches as [`watch`](Self::watch) does what says how large the process is; `None` says nothing.
-    ///
-    /// # Errors
-    /// The system refuses the thread.
-    pub fn watch_by(promise: Option<usize>, resident: Option<Box<dyn Resident>>) -> io::Result<Arc<Self>> {
         process.sample();
         if promise.is_some() && process.resident.is_some() {
             let watched = Arc::downgrade(&process);
@@ -95,6 +110,11 @@ impl ProcessMemory {
                 .spawn(move || watch_until_dropped(&watched))?;
         }
         Ok(process)
+    }
+
+    /// Has `end` called, once, when the process has passed its promise by a tenth: work that was told to end did not.
+    pub fn on_broken(&self, end: impl FnOnce(usize) + Send + 'static) {
+        *self.on_broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(End(Box::new(end)));
     }
 
     /// The resident set size in bytes, read now; 0 where the system does not say.
@@ -144,6 +164,12 @@ impl ProcessMemory {
         Ok(claim)
     }
 
+    /// A promise under which [`claim`](Self::claim) would have room for so many bytes now.
+    pub fn promise_for(&self, bytes: usize) -> usize {
+        let used = self.sample().saturating_add(self.claimed.load(Ordering::Relaxed)).saturating_add(bytes);
+        used.saturating_add((used / 49).max(MARGIN_MIN)).saturating_add(50)
+    }
+
     /// Notes that so many bytes were refused because the process had no room for them.
     pub fn refused(&self, bytes: usize) {
         self.wanted.store(self.sampled.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
@@ -162,12 +188,6 @@ impl ProcessMemory {
     /// The largest resident set size seen.
     pub fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
-    }
-
-    /// A promise under which [`claim`](Self::claim) would have room for so many bytes now.
-    pub fn promise_for(&self, bytes: usize) -> usize {
-        let used = self.sample().saturating_add(self.claimed.load(Ordering::Relaxed)).saturating_add(bytes);
-        used.saturating_add((used / 49).max(MARGIN_MIN)).saturating_add(50)
     }
 
     /// Waits, at most [`SETTLE_MAX`], for the allocator to return freed memory: until half of the soft limit is free.
@@ -210,7 +230,13 @@ impl Drop for Claim {
 
 fn watch_until_dropped(process: &Weak<ProcessMemory>) {
     while let Some(process) = process.upgrade() {
-        process.sample();
+        let resident = process.sample();
+        if resident > process.promise.saturating_add(process.promise / BROKEN_PART) {
+            let end = process.on_broken.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(End(end)) = end {
+                end(resident);
+            }
+        }
         drop(process);
         thread::sleep(SAMPLE_INTERVAL);
     }
@@ -229,6 +255,16 @@ mod tests {
         let resident = process.sample();
         assert!(resident >= HELD, "{resident} with {} bytes held", std::hint::black_box(&bytes).len());
         assert!(process.peak() >= resident);
+    }
+
+    #[test]
+    fn a_broken_promise_calls_for_the_end_once() {
+        // Any process is larger.
+        let process = ProcessMemory::watch(Some(1 << 20)).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        process.on_broken(move |resident| tell.send(resident).unwrap());
+        assert!(told.recv_timeout(Duration::from_secs(10)).unwrap() > 1 << 20);
+        assert!(told.recv().is_err(), "it is called once, and dropped");
     }
 
     #[tokio::test]
@@ -250,18 +286,6 @@ mod tests {
     }
 
     #[test]
-    fn grants_count_until_the_next_reading() {
-        let process = ProcessMemory::watch(None).unwrap();
-        let limited =
-            ProcessMemory { promise: 1 << 40, soft_limit: 1 << 40, ..Arc::into_inner(process).unwrap() };
-        let free = limited.free();
-        limited.granted(1 << 30);
-        assert_eq!(limited.free(), free - (1 << 30));
-        limited.sample();
-        assert!(limited.free() > free - (1 << 29));
-    }
-}
-    #[test]
     fn the_promise_for_what_was_refused_has_room_for_it() {
         #[derive(Debug)]
         struct Steady;
@@ -278,3 +302,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn grants_count_until_the_next_reading() {
+        let process = ProcessMemory::watch(None).unwrap();
+        let limited =
+            ProcessMemory { promise: 1 << 40, soft_limit: 1 << 40, ..Arc::into_inner(process).unwrap() };
+        let free = limited.free();
+        limited.granted(1 << 30);
+        assert_eq!(limited.free(), free - (1 << 30));
+        limited.sample();
+        assert!(limited.free() > free - (1 << 29));
+    }
+}

@@ -304,6 +304,18 @@ impl Session {
         ))
     }
 
+    /// Has `end` called, once, if the process passes its promise by a tenth: if what runs does not react, the process has to end.
+    pub fn on_promise_broken(&self, end: impl FnOnce(Error) + Send + 'static) {
+        let promise = self.options.memory.map_or(0, ByteSize::as_usize);
+        self.limits.process.on_broken(move |resident| {
+            let size = ByteSize::from_bytes(resident as u64);
+            let what = format!("the process uses {size}, more than it may, and the statement does not react");
+            let error = Error::new(ErrorKind::ResourceExhausted, what);
+            end(error
+                .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise.max(resident))))));
+        });
+    }
+
     /// The options that the session was started with.
     pub fn options(&self) -> &Options {
         &self.options
@@ -389,6 +401,7 @@ fn context(
     let mut state = DIALECT.session_state(builder, &PHYSICAL)?;
     if options.memory.is_some() {
         GrowingState::register(&mut state, process)?;
+        measured_function::register(&mut state, process)?;
     }
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
@@ -400,10 +413,16 @@ fn context(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, mpsc};
+    use std::time::Duration;
+
+    use datafusion::arrow::datatypes::DataType;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+
     use super::*;
 
     #[test]
-        measured_function::register(&mut state, process)?;
     fn what_is_said_of_a_stopped_statement_is_about_that_statement() {
         let options = Options { memory: Some(Options::MEMORY_MIN), ..Options::default() };
         let runtime = crate::runtime(&options).unwrap();
@@ -414,18 +433,10 @@ mod tests {
         let error = runtime.block_on(session.sql("SELECT 1")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
         assert!(error.to_string().contains("while it was planned"), "{error}");
-    use std::sync::{Mutex, mpsc};
-    use std::time::Duration;
-
-    use datafusion::arrow::datatypes::DataType;
-    use datafusion::common::ScalarValue;
-    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
-
         assert_eq!(error.hint(), Some("--memory 192MiB may be enough"));
         let error = session.stopped_before_its_answer(true);
         assert!(error.hint().is_some_and(|hint| hint.contains("CREATE TABLE")), "{error}");
     }
-}
 
     /// Whoever waits for a statement can leave it while one call of a function is running: a constant, while it is planned, and a row's.
     #[test]
@@ -464,3 +475,4 @@ mod tests {
             assert!(ended.recv().unwrap(), "{volatility:?}: it was waited for");
         }
     }
+}

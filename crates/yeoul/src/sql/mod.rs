@@ -231,6 +231,11 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     let (outcome, asked, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
+        session.on_promise_broken(|error| {
+            let refusal = Refusal::from(error);
+            let _ = refused(refusal.kind, &refusal.report);
+            std::process::exit(1);
+        });
         if let Some(notice) = session.notice().filter(|_| !args.quiet) {
             let _ = writeln!(io::stderr(), "notice: {notice}");
         }
@@ -258,6 +263,11 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     Ok(Ended { outcome, asked })
 }
 
+/// A path as a shell would have written it out, had it not been in quotes.
+fn below_home(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(&*yeoul_sql::at_home(text)))
+}
+
 /// Whether a person types.
 fn is_interactive(args: &SqlArgs) -> bool {
     let has_script = !args.command.is_empty() || !args.file.is_empty();
@@ -269,11 +279,6 @@ fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
     if is_interactive(args) {
         return Ok((Box::new(CtrlC::default()), Arc::default()));
     }
-/// A path as a shell would have written it out, had it not been in quotes.
-fn below_home(path: &Path) -> PathBuf {
-    path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(&*yeoul_sql::at_home(text)))
-}
-
     let unheard = |error: io::Error| {
         Refusal::new(ErrorKind::Unavailable, Report::new(format!("cannot handle signals: {error}")))
     };
