@@ -5,6 +5,7 @@ mod contradictions;
 mod external_tables;
 mod floats;
 mod growing_states;
+mod large_parquet;
 mod large_values;
 mod names;
 mod orders;

@@ -63,6 +63,14 @@ pub(crate) trait Own: FileFormat + Default {
         Ok(())
     }
 
+    /// What is to be scanned, with what we do differently before it is planned.
+    ///
+    /// # Errors
+    /// The store's own.
+    async fn before_scan(&self, scan: FileScanConfig, _: &dyn Session) -> Result<FileScanConfig> {
+        Ok(scan)
+    }
+
     /// The scan that DataFusion planned, with what we do differently when reading.
     fn scan(&self, plan: Arc<dyn ExecutionPlan>, _: &dyn Session) -> Arc<dyn ExecutionPlan> {
         plan
@@ -118,6 +126,7 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         scan: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.0.check_read()?;
+        let scan = self.0.before_scan(scan, state).await?;
         let plan = self.0.create_physical_plan(state, scan).await?;
         mended(&self.get_ext(), self.0.scan(plan, state), state)
     }

@@ -10,18 +10,25 @@ use datafusion::common::{Result, Statistics};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetSink};
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::sink::DataSink;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::parquet::file::metadata::PageIndexPolicy;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
 use super::files::unreadable;
+use super::measured_reader::MeasuredReaders;
 use super::merged_columns::MergedColumns;
 use super::own_format::Own;
+use super::parquet_sizes::rows_per_batch;
+use super::text_limits::TextLimits;
 use crate::Error;
 use crate::copy::written_times::{TimestampUnit, WrittenTimes};
+use crate::memory::pool::PromisePool;
 use yeoul_dialect::time::contains_interval;
 
 /// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, and
@@ -74,6 +81,38 @@ impl Own for ParquetFormat {
             columns.add(file.location.as_ref(), one_kind_of_text(&told, self.force_view_types()))?;
         }
         Ok(Arc::new(columns.finish()?))
+    }
+
+    /// Under a memory limit, batches of wide rows have few rows.
+    async fn before_scan(&self, mut scan: FileScanConfig, state: &dyn Session) -> Result<FileScanConfig> {
+        let runtime = state.runtime_env();
+        if PromisePool::process_of(&runtime.memory_pool).is_some() {
+            let batch_bytes = TextLimits::of(state).batch_bytes;
+            let most = state.config().batch_size();
+            scan.batch_size = rows_per_batch(&scan, runtime, most, batch_bytes).await?;
+        }
+        Ok(scan)
+    }
+
+    /// Under a memory limit, memory is asked for before it is decoded into.
+    fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {
+        let Some(process) = PromisePool::process_of(&state.runtime_env().memory_pool) else { return plan };
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let Some(config) = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()) else {
+            return plan;
+        };
+        let source = config.file_source().downcast_ref::<ParquetSource>();
+        let Some((source, inner)) =
+            source.and_then(|source| Some((source, source.parquet_file_reader_factory()?)))
+        else {
+            return plan;
+        };
+        let (inner, process) = (Arc::clone(inner), Arc::clone(process));
+        let batch_rows = config.batch_size.unwrap_or_else(|| state.config().batch_size());
+        let readers = Arc::new(MeasuredReaders { inner, process, batch_rows });
+        let mut config = config.clone();
+        config.file_source = Arc::new(source.clone().with_parquet_file_reader_factory(readers));
+        DataSourceExec::from_data_source(config)
     }
 
     fn believed(mut told: Statistics, schema: &Schema) -> Statistics {

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,6 +59,12 @@ impl fmt::Display for OutOfMemory {
 impl PromisePool {
     pub(crate) fn new(ledger: Ledger, process: Arc<ProcessMemory>) -> Self {
         Self { ledger: Mutex::new(ledger), process, wanted_capacity: AtomicUsize::new(0) }
+    }
+
+    /// The process that the queries of a pool run in, if it has a limit.
+    pub(crate) fn process_of(pool: &Arc<dyn MemoryPool>) -> Option<&Arc<ProcessMemory>> {
+        let pool: &dyn Any = pool.as_ref();
+        pool.downcast_ref::<Self>().map(|pool| &pool.process)
     }
 
     /// The promise under which the last refusal would have been granted; 0 if there was none since this was asked last.
