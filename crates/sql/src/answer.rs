@@ -277,16 +277,16 @@ impl Run {
             return error;
         }
         let wanted = pool.enough_for_last_refusal().max(self.query.limits.process.wanted());
+        if wanted <= promise {
+            return error.with_hint(UNKNOWN_HINT);
+        }
         let is_proportional = self.watch.with(|shared| !has_groups(&shared.plan));
-        let progress = self.watch.progress();
-        error.with_hint(enough_hint(wanted.max(somewhat_more(promise)), progress, is_proportional))
+        error.with_hint(enough_hint(wanted, self.watch.progress(), is_proportional))
     }
 }
 
-/// A larger promise to try where it is not known what would be enough.
-pub(crate) fn somewhat_more(promise: usize) -> usize {
-    promise.saturating_add(promise / 4)
-}
+/// What to advise where nothing is known about what would be enough.
+pub(crate) const UNKNOWN_HINT: &str = "a larger --memory is needed; how large is not known";
 
 /// What to advise when the process has no room for so many bytes at once.
 pub(crate) fn room_hint(process: &ProcessMemory, bytes: usize) -> String {
@@ -313,13 +313,13 @@ fn has_groups(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// proportional to the input, all of it in memory.
 fn enough_hint(wanted: usize, progress: Progress, is_proportional: bool) -> String {
     let share = progress.input_share.unwrap_or(0.0).min(1.0);
-    if share < SHARE_MIN {
-        return format!("{} may be enough", memory_flag(wanted.saturating_mul(2)));
+    if share < SHARE_MIN || progress.spilled_bytes > 0 || !is_proportional {
+        return format!(
+            "with {} it would have gone on; how much all of it takes is not known",
+            memory_flag(wanted)
+        );
     }
     let flag = memory_flag((wanted as f64 * GROWTH / share) as usize);
-    if progress.spilled_bytes > 0 || !is_proportional {
-        return format!("{flag} may be enough");
-    }
     format!(
         "{flag} would be enough, going by the {:.0} % of the input that were read until then",
         share * 100.0
@@ -357,15 +357,17 @@ mod tests {
     #[test]
     fn what_is_advised_grows_with_what_was_not_read_yet() {
         const MIB: usize = 1 << 20;
+        const UNKNOWN: &str =
+            "with --memory 320MiB it would have gone on; how much all of it takes is not known";
         for (input_share, spilled_bytes, hint) in [
-            (None, 0, "--memory 640MiB may be enough"),
-            (Some(0.09), 0, "--memory 640MiB may be enough"),
+            (None, 0, UNKNOWN),
+            (Some(0.09), 0, UNKNOWN),
             (
                 Some(0.25),
                 0,
                 "--memory 2560MiB would be enough, going by the 25 % of the input that were read until then",
             ),
-            (Some(0.25), 1, "--memory 2560MiB may be enough"),
+            (Some(0.25), 1, UNKNOWN),
             (
                 Some(1.0),
                 0,
@@ -374,7 +376,7 @@ mod tests {
         ] {
             let progress = Progress { input_share, rows_read: 0, spilled_bytes };
             assert_eq!(enough_hint(320 * MIB, progress, true), hint);
-            assert!(enough_hint(320 * MIB, progress, false).ends_with(" may be enough"));
+            assert_eq!(enough_hint(320 * MIB, progress, false), UNKNOWN);
         }
     }
 

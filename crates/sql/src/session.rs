@@ -22,7 +22,7 @@ use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 use yeoul_dialect::{ColumnTexts, suggest};
 use yeoul_memory::ProcessMemory;
 
-use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
+use crate::answer::{Answer, Limits, Query, UNKNOWN_HINT};
 use crate::catalog::address::{at_home, check_address};
 use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
@@ -143,9 +143,8 @@ impl Session {
                 "a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file",
             );
         }
-        let promise = self.options.memory.map_or(0, ByteSize::as_usize);
         error("the statement was stopped while it was planned: the process reached its memory limit")
-            .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise))))
+            .with_hint(UNKNOWN_HINT)
     }
 
     /// Plans a statement and starts it. It sets `keeps_rows` before it reads rows into memory.
@@ -306,13 +305,10 @@ impl Session {
 
     /// Has `end` called, once, if the process passes its promise by a tenth: if what runs does not react, the process has to end.
     pub fn on_promise_broken(&self, end: impl FnOnce(Error) + Send + 'static) {
-        let promise = self.options.memory.map_or(0, ByteSize::as_usize);
         self.limits.process.on_broken(move |resident| {
             let size = ByteSize::from_bytes(resident as u64);
             let what = format!("the process uses {size}, more than it may, and the statement does not react");
-            let error = Error::new(ErrorKind::ResourceExhausted, what);
-            end(error
-                .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise.max(resident))))));
+            end(Error::new(ErrorKind::ResourceExhausted, what).with_hint(UNKNOWN_HINT));
         });
     }
 
@@ -433,7 +429,7 @@ mod tests {
         let error = runtime.block_on(session.sql("SELECT 1")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
         assert!(error.to_string().contains("while it was planned"), "{error}");
-        assert_eq!(error.hint(), Some("--memory 192MiB may be enough"));
+        assert_eq!(error.hint(), Some(UNKNOWN_HINT));
         let error = session.stopped_before_its_answer(true);
         assert!(error.hint().is_some_and(|hint| hint.contains("CREATE TABLE")), "{error}");
     }
