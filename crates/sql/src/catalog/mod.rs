@@ -25,4 +25,5 @@ mod text_bytes;
 mod text_files;
 mod text_limits;
 mod text_scan;
+mod text_width;
 mod walk;

@@ -11,6 +11,7 @@ use datafusion::common::parsers::CsvQuoteStyle;
 use datafusion::datasource::file_format::csv::{CsvFormat, CsvSink};
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::{DEFAULT_SCHEMA_INFER_MAX_RECORD, FileFormat};
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::sink::DataSink;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
@@ -24,6 +25,7 @@ use super::records::RecordEnds;
 use super::text_bytes::bytes_of;
 use super::text_limits::TextLimits;
 use super::text_scan::{self, TextKind};
+use super::text_width;
 use super::{csv_columns, leading_zeros};
 use crate::Error;
 use crate::copy::written_times::TimestampUnit;
@@ -56,6 +58,13 @@ impl Own for JsonFormat {
             }
         }
         self.infer_schema(state, store, files).await
+    }
+
+    async fn before_scan(&self, scan: FileScanConfig, state: &dyn Session) -> Result<FileScanConfig> {
+        if self.options().newline_delimited {
+            return text_width::with_batch_rows(scan, state, RecordEnds::json).await;
+        }
+        Ok(scan)
     }
 
     fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {
@@ -101,6 +110,11 @@ impl Own for CsvFormat {
     ) -> Result<SchemaRef> {
         let told = valueless_as_text(&*csv_columns::infer(self, state, store, files).await?);
         leading_zeros::as_text(self, told, state, store, files).await
+    }
+
+    async fn before_scan(&self, scan: FileScanConfig, state: &dyn Session) -> Result<FileScanConfig> {
+        let options = self.options();
+        text_width::with_batch_rows(scan, state, || RecordEnds::csv(options)).await
     }
 
     fn scan(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Arc<dyn ExecutionPlan> {

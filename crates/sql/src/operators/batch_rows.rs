@@ -21,6 +21,11 @@ impl BatchRowsExec {
         assert!(rows > 0, "batches without rows");
         Self { input, rows }
     }
+
+    /// The same with fewer rows in a batch, if it has more.
+    pub(crate) fn with_at_most(&self, rows: usize) -> Option<Self> {
+        (rows < self.rows).then(|| Self::new(Arc::clone(&self.input), rows))
+    }
 }
 
 impl DisplayAs for BatchRowsExec {

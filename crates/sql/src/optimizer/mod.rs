@@ -3,12 +3,14 @@
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`round_limits`]: stops recursive queries that never end;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
-//! - [`state_batches`]: small batches for the states of groups that grow with the rows.
+//! - [`state_batches`]: small batches for the states of groups that grow with the rows;
+//! - [`wide_rows`]: small batches above scans of wide rows.
 
 mod late_materialization;
 mod round_limits;
 mod spilling_joins;
 mod state_batches;
+mod wide_rows;
 
 use std::sync::Arc;
 
@@ -19,11 +21,12 @@ use yeoul_dialect::rules::Step::{self, Before, Last};
 use yeoul_dialect::rules::in_order;
 
 /// The rules that run once on each physical plan.
-pub(crate) const PHYSICAL: [Step<PhysicalRule>; 3] = [
+pub(crate) const PHYSICAL: [Step<PhysicalRule>; 4] = [
     // Others match on a scan's type, which it changes.
     Before("LimitedGroups", || Arc::new(late_materialization::LateMaterialization)),
     Last(|| Arc::new(state_batches::StateBatches)),
     Last(|| Arc::new(round_limits::RoundLimits)),
+    Last(|| Arc::new(wide_rows::WideRows)),
 ];
 
 /// The rules that a query gets in addition when it is planned again because memory ran out.
@@ -58,8 +61,15 @@ mod tests {
     fn each_rule_stands_where_the_table_has_it() {
         let physical = physical_names(&state());
         assert_eq!(
-            physical[physical.len() - 5..],
-            ["UnboundedFloats", "LateMaterialization", "LimitedGroups", "StateBatches", "RoundLimits"]
+            physical[physical.len() - 6..],
+            [
+                "UnboundedFloats",
+                "LateMaterialization",
+                "LimitedGroups",
+                "StateBatches",
+                "RoundLimits",
+                "WideRows"
+            ]
         );
     }
 
