@@ -32,6 +32,7 @@ use crate::changes::{Change, ChangedTable};
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::growing_state::GrowingState;
+use crate::memory::measured_concat::MeasuredConcats;
 use crate::memory::measured_function;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
@@ -403,6 +404,9 @@ fn context(
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let context = SessionContext::new_with_state(state);
+    if options.memory.is_some() {
+        context.add_optimizer_rule(Arc::new(MeasuredConcats::new(process)));
+    }
     files.serve(&context);
     Ok((context, files))
 }

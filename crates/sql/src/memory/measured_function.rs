@@ -89,6 +89,12 @@ pub(crate) fn register(state: &mut SessionState, process: &Arc<ProcessMemory>) -
     Ok(())
 }
 
+/// A function that joins its arguments, and asks first.
+pub(super) fn joining(stock: ScalarUDF, process: &Arc<ProcessMemory>) -> ScalarUDF {
+    let (stock, process) = (Arc::new(stock), Arc::clone(process));
+    ScalarUDF::from(MeasuredFunction { stock, measure: Measure::Joined, process })
+}
+
 impl Measure {
     /// The bytes of all values, at most; 0 where nobody can tell.
     fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<u64> {

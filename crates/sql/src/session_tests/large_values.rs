@@ -22,6 +22,7 @@ fn functions_that_make_large_values_ask_for_the_memory_first() {
         "SELECT sum(length(lpad(s, 100000 + n))) FROM t",
         "SELECT sum(length(repeat(s, n * 100))) FROM t",
         "SELECT sum(length(concat(repeat('a', 1000000), s))) FROM t",
+        "SELECT sum(length(repeat('a', 1000000) || s)) FROM t",
     ] {
         let error = bench.refused(sql);
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{sql}: {error}");
@@ -34,6 +35,10 @@ fn functions_that_make_large_values_ask_for_the_memory_first() {
         ("SELECT length(replace(repeat('a', 1000), 'a', 'bb'))", "2000"),
         ("SELECT concat('a', s, n) FROM t WHERE n = 7", "aabc7"),
         ("SELECT array_repeat(1, 3)", "[1, 1, 1]"),
+        ("SELECT s || n || NULL FROM t WHERE s || n = 'abc7'", ""),
+        ("SELECT 'a' || s || n FROM t WHERE n || s = '7abc'", "aabc7"),
+        ("SELECT count(*) FROM (SELECT s || (n % 2) FROM t GROUP BY s || (n % 2)) AS g", "2"),
+        ("SELECT [1, 2] || [n] FROM t WHERE n = 7", "[1, 2, 7]"),
     ] {
         assert_eq!(bench.column(sql), [answer], "{sql}");
     }
