@@ -357,6 +357,9 @@ mod tests {
     #[test]
     fn what_is_no_page_counts_as_nothing() {
         let mut sizes = Sizes { batch_rows: 100, footer: None, chunks: Vec::new() };
-        assert_eq!(sizes.bytes_decoded(&[0..9], &[Bytes::from_static(b"123456789")]), 0);
+        assert_eq!(
+            sizes.bytes_decoded(std::slice::from_ref(&(0..9)), &[Bytes::from_static(b"123456789")]),
+            0
+        );
     }
 }

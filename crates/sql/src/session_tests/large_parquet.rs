@@ -55,3 +55,19 @@ fn a_value_without_room_is_refused_with_a_limit_that_has_it() {
         assert_eq!(answer, [(60_000_000 + usize::from(!is_same)).to_string()]);
     }
 }
+
+#[test]
+fn batches_of_wide_records_have_few_rows_above_the_scan_too() {
+    let bench = limited(256);
+    let text = "x".repeat(100_000);
+    let lines = |line: &dyn Fn(usize) -> String| (0..100).map(line).collect::<String>();
+    bench.write("wide.csv", &format!("n,t\n{}", lines(&|n| format!("{n},{text}\n"))));
+    bench.write("wide.json", &lines(&|n| format!("{{\"n\": {n}, \"t\": \"{text}\"}}\n")));
+    bench.write("narrow.csv", &format!("n,t\n{}", lines(&|n| format!("{n},x\n"))));
+    for (file, is_wide) in [("wide.csv", true), ("wide.json", true), ("narrow.csv", false)] {
+        let plan = bench.sql(&format!("EXPLAIN SELECT max(t) FROM '~/{file}'"));
+        assert_eq!(plan.contains("BatchRowsExec: rows="), is_wide, "{file}: {plan}");
+        let longest = format!("SELECT max(length(t)) FROM '~/{file}'");
+        assert_eq!(bench.column(&longest), [if is_wide { "100000" } else { "1" }], "{file}");
+    }
+}
