@@ -13,7 +13,7 @@
 //! - [`float_extremes`]: `min` and `max` of floats by groups;
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
-//! - [`regression`]: `regr_r2`;
+//! - [`regression`]: the function `regr_r2`;
 //! - [`settings`] has `yeoul.wrap_integers`.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
