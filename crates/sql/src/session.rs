@@ -44,14 +44,13 @@ use crate::settings::{check_set, session_config, value_at_start};
 use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
-#[derive(Clone)]
 pub struct Session {
     options: Options,
     context: SessionContext,
     files: Arc<FileTables>,
     limits: Limits,
-    /// Holds what operators spill; removed with the session.
-    spill_dir: Arc<SpillDir>,
+    /// Holds what operators spill; removed with the session, and not with the last statement that is left behind.
+    spill_dir: Option<SpillDir>,
 }
 
 /// What a session and its process hold, for people: the shell's `.memory`.
@@ -85,6 +84,17 @@ impl Session {
         Self::in_process(options, process)
     }
 
+    /// The same session for a task that may outlive it.
+    fn for_task(&self) -> Self {
+        Self {
+            options: self.options.clone(),
+            context: self.context.clone(),
+            files: Arc::clone(&self.files),
+            limits: self.limits.clone(),
+            spill_dir: None,
+        }
+    }
+
     /// Starts a session in a process that is watched.
     ///
     /// # Errors
@@ -100,10 +110,10 @@ impl Session {
             Arc::new(PromisePool::new(ledger, Arc::clone(&process)))
         });
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let spill_dir = Arc::new(SpillDir::create(&spill_parent)?);
+        let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
         let (context, files) = context(&options, runtime, &process)?;
-        Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir })
+        Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir: Some(spill_dir) })
     }
 
     /// Runs one statement; its rows come from the answer.
@@ -119,7 +129,7 @@ impl Session {
         }
         let keeps_rows = Arc::new(AtomicBool::new(false));
         // Planning computes constants and does not yield. On a task of its own it can be left behind by those who wait for it.
-        let (session, text, keeps) = (self.clone(), sql.to_owned(), Arc::clone(&keeps_rows));
+        let (session, text, keeps) = (self.for_task(), sql.to_owned(), Arc::clone(&keeps_rows));
         let start = SpawnedTask::spawn(async move { session.start(&text, &keeps).await }).join_unwind();
         tokio::select! {
             biased;
@@ -297,7 +307,7 @@ impl Session {
     /// What the person should know before the first statement, if there is something: that spilled data stays in memory, which
     /// the promise does not count.
     pub fn notice(&self) -> Option<String> {
-        let parent = self.options.memory.and_then(|_| self.spill_dir.parent_in_memory())?;
+        let parent = self.options.memory.and_then(|_| self.spill_dir.as_ref()?.parent_in_memory())?;
         Some(format!(
             "spilled data stays in memory, beyond --memory, because {} is on a tmpfs; name a directory on a disk with --spill-dir",
             parent.display()
