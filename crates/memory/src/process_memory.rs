@@ -27,7 +27,7 @@ const BROKEN_PART: usize = 10;
 /// How long work waits for the memory of what was stopped to go back to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// What says how large a process is.
+/// The source of a process's size.
 pub trait Resident: fmt::Debug + Send + Sync {
     /// The resident set size in bytes, if it is known.
     fn bytes(&self) -> Option<u64>;
@@ -60,7 +60,7 @@ pub struct ProcessMemory {
     wanted: AtomicUsize,
     exceeded: AtomicBool,
     on_exceeded: Notify,
-    /// What ends the process.
+    /// The end of the process.
     on_broken: Mutex<Option<End>>,
 }
 

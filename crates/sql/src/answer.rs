@@ -285,10 +285,10 @@ impl Run {
     }
 }
 
-/// What to advise where nothing is known about what would be enough.
+/// Advice where nothing is known about what would be enough.
 pub(crate) const UNKNOWN_HINT: &str = "a larger --memory is needed; how large is not known";
 
-/// What to advise when the process has no room for so many bytes at once.
+/// Advice when the process has no room for so many bytes at once.
 pub(crate) fn room_hint(process: &ProcessMemory, bytes: usize) -> String {
     format!("{} would have room for that", memory_flag(process.promise_for(bytes.min(BYTES_MAX))))
 }

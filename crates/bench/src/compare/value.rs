@@ -96,7 +96,7 @@ impl Value {
     }
 }
 
-/// Whether a decimal and a float were rounded to the same digits, the one up and the other down: 41 / 40 to two digits is 1.03, and
+/// True if a decimal and a float were rounded to the same digits, the one up and the other down: 41 / 40 to two digits is 1.03, and
 /// 1.02 of a float, which is a little less than 1.025.
 fn is_rounded_alike(unscaled: i128, scale: i8, float: f64) -> bool {
     let units = float * 10f64.powi(i32::from(scale));

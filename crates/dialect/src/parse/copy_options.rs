@@ -104,7 +104,7 @@ fn options<'t>(words: &[usize], tokens: &'t [TokenWithSpan]) -> Vec<Vec<&'t Toke
     options
 }
 
-/// What the options become.
+/// The clauses that the options become.
 #[derive(Default)]
 struct Clauses {
     format: Option<String>,

@@ -89,7 +89,7 @@ enum Stride {
 }
 
 impl Stride {
-    /// Where the bin of a time begins, all in nanoseconds since 1970.
+    /// The beginning of a time's bin, all in nanoseconds since 1970.
     fn bin(self, time: i128, origin: i128) -> Option<i128> {
         match self {
             Self::Nanoseconds(stride) => Some(time - (time - origin).rem_euclid(stride)),
@@ -146,7 +146,7 @@ fn stride_of(stride: &ColumnarValue) -> Option<Stride> {
     is_forward.then_some(stride)
 }
 
-/// Where the bins begin, in nanoseconds since 1970.
+/// The beginning of the bins, in nanoseconds since 1970.
 fn origin_of(origin: Option<&ColumnarValue>) -> Option<i128> {
     match origin {
         None => Some(0),

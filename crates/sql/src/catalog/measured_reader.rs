@@ -107,7 +107,7 @@ impl AsyncFileReader for MeasuredReader {
     }
 }
 
-/// What a file holds of the process's memory.
+/// The share of the process's memory that a file holds.
 struct Room {
     name: String,
     process: Arc<ProcessMemory>,
@@ -145,11 +145,11 @@ impl fmt::Debug for MeasuredReader {
     }
 }
 
-/// What the pages of a file take once they are decoded.
+/// The memory that the pages of a file take once they are decoded.
 struct Sizes {
     batch_rows: u64,
     footer: Option<Arc<ParquetMetaData>>,
-    /// Where the column chunks of the file begin, in order, and which they are: row group and column.
+    /// The places where the column chunks of the file begin, in order, each with its row group and column.
     chunks: Vec<(u64, usize, usize)>,
 }
 
@@ -186,7 +186,7 @@ fn places_of_chunks(footer: &ParquetMetaData) -> Vec<(u64, usize, usize)> {
     chunks
 }
 
-/// Where the first page of a column chunk begins.
+/// The place where the first page of a column chunk begins.
 fn start_of(chunk: &ColumnChunkMetaData) -> u64 {
     count(chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset()))
 }
@@ -208,7 +208,7 @@ struct DataPage {
     values: u64,
     /// Bytes of the values, once they are decoded.
     bytes: u64,
-    /// Whether they may be those of a single value.
+    /// True if they may be those of a single value.
     is_large: bool,
 }
 

@@ -3,7 +3,7 @@
 /// Nested no deeper than this: the format's own headers nest three times.
 const DEPTH_MAX: u8 = 8;
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageKind {
     /// Values, or the numbers of values in the dictionary.
@@ -22,7 +22,7 @@ pub(super) struct PageHeader {
     pub(super) uncompressed: u64,
     /// Bytes of the page in the file, after the header.
     pub(super) compressed: u64,
-    /// How many values it has, nulls among them; of lists, their items.
+    /// The number of its values, nulls among them; of lists, their items.
     pub(super) values: u64,
     /// Bytes of the header.
     pub(super) length: usize,

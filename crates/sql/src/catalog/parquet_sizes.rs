@@ -20,7 +20,7 @@ const LARGE_TEXT_BYTES: u64 = 256;
 /// No header of a page with a dictionary is longer.
 const HEADER_BYTES_MAX: u64 = 128;
 
-/// How many footers are read at a time.
+/// The most footers that are read at a time.
 const FILES_AT_ONCE: usize = 8;
 
 /// How many rows a batch of these files may have to be of at most `batch_bytes`, going by the widest row group and the columns that

@@ -1,4 +1,4 @@
-//! How much of a text file is decoded at a time.
+//! The part of a text file that is decoded at a time.
 
 use datafusion::catalog::Session;
 use datafusion::common::{DataFusionError, Result};

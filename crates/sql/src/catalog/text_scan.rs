@@ -267,9 +267,9 @@ struct Batches {
     decoder: Decoder,
     records: RecordEnds,
     limits: TextLimits,
-    /// What was read and has not been looked through.
+    /// Bytes that were read and have not been looked through.
     chunk: Bytes,
-    /// What was looked through and is not decoded.
+    /// Bytes that were looked through and are not decoded.
     piece: Bytes,
     /// The bytes that the decoder holds.
     held: usize,

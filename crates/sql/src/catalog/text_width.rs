@@ -14,7 +14,7 @@ use super::records::RecordEnds;
 use super::text_bytes::bytes_of;
 use super::text_limits::TextLimits;
 
-/// How much of a file is read for it.
+/// The part of a file that is read for it.
 const SAMPLE_BYTES: usize = 1 << 20;
 
 /// The largest files of a table speak for all.

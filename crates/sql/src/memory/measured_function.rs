@@ -50,7 +50,7 @@ const COPIES: u64 = 2;
 const MONTH_NS: i128 = 28 * DAY_NS;
 const DAY_NS: i128 = 86_400_000_000_000;
 
-/// How the size of a function's values follows from its arguments.
+/// The way in which the size of a function's values follows from its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Measure {
     /// A text so many times.
@@ -142,7 +142,7 @@ impl Measure {
     }
 }
 
-/// How many items a series has that goes from one end to the other.
+/// The number of items of a series from one end to the other.
 fn series_items(columns: &[Column], row: usize) -> u64 {
     let Some(first) = columns.first() else { return 0 };
     let (start, stop, step) = match columns.len() {

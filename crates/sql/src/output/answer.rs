@@ -28,7 +28,7 @@ pub struct OutputOptions {
     pub color: bool,
     /// Whether the answer is that of `EXPLAIN`, which is shown line by line instead of as a table.
     pub is_plan: bool,
-    /// Whether it goes into a file by its name. Then Arrow has the format of files, which has a footer, and not that of streams.
+    /// True if it goes into a file by its name. Then Arrow has the format of files, which has a footer, and not that of streams.
     pub is_file: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a panic was about. Decoders of files panic on damaged ones, which is no fault of the statement.
+//! The subject of a panic. Decoders of files panic on damaged ones, which is no fault of the statement.
 
 use std::any::Any;
 use std::panic::PanicHookInfo;

@@ -225,7 +225,7 @@ impl StreamConnector {
         }
     }
 
-    /// What becomes of rows that an expression fails on.
+    /// The fate of rows that an expression fails on.
     pub fn failing_rows(&self) -> FailingRows {
         self.failing_rows
     }

@@ -23,7 +23,7 @@ pub(super) struct Input {
     pub dead_letters: Option<DeadLetters>,
     /// Rows that are set aside for their times.
     pub future_rows: Option<FutureRows>,
-    /// What becomes of rows that an expression fails on.
+    /// The fate of rows that an expression fails on.
     pub failing_rows: FailingRows,
 }
 
@@ -232,7 +232,7 @@ impl Inputs {
         Ok(decoded)
     }
 
-    /// What becomes of rows of an input that an expression fails on.
+    /// The fate of rows of an input that an expression fails on.
     pub fn failing_rows(&self, input: usize) -> FailingRows {
         self.inputs[input].failing_rows
     }
