@@ -28,7 +28,7 @@ pub fn bounded_times(factor: u64, slack: u64, received: usize, decode: impl FnOn
 }
 
 /// The methods that `dfs_call` calls as a client, by the first byte of a call.
-pub const CALLS_OF_CLIENTS: [&str; 40] = [
+pub const CALLS_OF_CLIENTS: [&str; 47] = [
     "create",
     "addBlock",
     "complete",
@@ -69,6 +69,13 @@ pub const CALLS_OF_CLIENTS: [&str; 40] = [
     "getDelegationToken",
     "msync",
     "append",
+    "truncate",
+    "concat",
+    "listOpenFiles",
+    "recoverLease",
+    "updateBlockForPipeline",
+    "updatePipeline",
+    "getAdditionalDatanode",
 ];
 
 /// Those that it calls as a DataNode, by any other first byte but 255, which lets time pass.

@@ -81,7 +81,7 @@ impl Namenode {
     fn tick(&mut self) {
         self.now.wall_ms += 500;
         self.now.steady_ms += 500;
-        self.state.tick(self.now.steady_ms, &mut self.random);
+        self.state.tick(self.now, &mut self.random);
         self.state.check_counts();
     }
 }

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FsShell;
+import org.apache.hadoop.hdfs.tools.DFSAdmin;
 import org.apache.hadoop.hdfs.tools.DebugAdmin;
 import org.apache.hadoop.hdfs.tools.ECAdmin;
 import org.apache.hadoop.io.Text;
@@ -14,8 +15,8 @@ import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
 /**
- * Hadoop's file system shell, many commands in one process: each line of stdin is a command of `hdfs dfs`, or one of `hdfs ec`
- * or `hdfs debug` behind the word "ec" or "debug", its arguments apart by tabs, and after what it prints comes a line "exit N".
+ * Hadoop's file system shell, many commands in one process: each line of stdin is a command of `hdfs dfs`, or one of `hdfs ec`,
+ * `hdfs debug` or `hdfs dfsadmin` behind the word "ec", "debug" or "dfsadmin", its arguments apart by tabs, and after what it prints comes a line "exit N".
  * With the argument "token" the user holds a token, which makes the client begin each connection with a SASL negotiation.
  */
 public class Shell {
@@ -27,7 +28,7 @@ public class Shell {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
     for (String line; (line = lines.readLine()) != null; ) {
       String[] words = line.split("\t");
-      // "ec" and "debug" after the settings are tools of their own, anything else is a command of `hdfs dfs`.
+      // "ec", "debug" and "dfsadmin" after the settings are tools of their own, anything else is a command of `hdfs dfs`.
       int at = 0;
       while (at < words.length && words[at].startsWith("-D")) at++;
       String first = at < words.length ? words[at] : "";
@@ -36,10 +37,11 @@ public class Shell {
           switch (first) {
             case "ec" -> new ECAdmin(configuration);
             case "debug" -> new DebugAdmin(configuration);
+            case "dfsadmin" -> new DFSAdmin(configuration);
             default -> new FsShell(configuration);
           };
       List<String> rest = new ArrayList<>(Arrays.asList(words));
-      if (!(tool instanceof FsShell)) rest.remove(at);
+      if (tool.getClass() != FsShell.class) rest.remove(at);
       int exit = ToolRunner.run(configuration, tool, rest.toArray(new String[0]));
       System.out.flush();
       System.err.flush();

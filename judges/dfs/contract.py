@@ -18,18 +18,6 @@ from hadoop import class_path
 WHOLE = ["Create", "Open", "Seek", "Delete", "Mkdir", "Rename", "GetFileStatus", "RootDirectory"]
 # Tests that HDFS itself passes, of all groups.
 PASSED_MIN = 150
-# What is refused as unsupported, and the call that is.
-REFUSED = {
-    "Append.testAppendToEmptyFile": "append",
-    "Append.testAppendToExistingFile": "append",
-    "Append.testBuilderAppendToEmptyFile": "append",
-    "Append.testBuilderAppendToExistingFile": "append",
-    "Append.testRenameFileBeingAppended": "append",
-    "Concat.testConcatFileOnFile": "concat",
-    "LeaseRecovery.testLeaseRecovery": "recoverLease",
-    "LeaseRecovery.testLeaseRecoveryFileNotExist": "recoverLease",
-    "LeaseRecovery.testLeaseRecoveryFileOnDirectory": "recoverLease",
-}
 
 
 def run(address: str, groups: list[str]) -> list[tuple[str, str, str]]:
@@ -56,10 +44,7 @@ def main() -> int:
     counts = collections.Counter(fate for fate, _, _ in found)
     for fate, name, reason in found:
         group = name.partition(".")[0]
-        if name in REFUSED:
-            is_refused = fate == "fail" and f"{REFUSED[name]} is not supported by yeoul dfs" in reason
-            findings.right(f"{name} is refused: {REFUSED[name]}", is_refused, f"{fate} {reason}: is it on the list still?")
-        elif fate == "fail" or (fate == "skip" and group in WHOLE):
+        if fate == "fail" or (fate == "skip" and group in WHOLE):
             findings.right(name, False, reason)
     print(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} were skipped, of {len(found)}")
     if not groups:

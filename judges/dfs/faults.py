@@ -12,47 +12,12 @@ import sys
 import tempfile
 import time
 
-from cluster import HERE, Findings, Shell, class_path, started
-from harness import end, ending, free_ports, wait_until
+from cluster import HERE, Findings, Servers, Shell, class_path
+from harness import ending, wait_until
 
 MIB = 1 << 20
 # Seconds until damaged replicas are replaced while readers come upon them.
 REPLACED_MAX = 60
-
-
-class Servers:
-    """A NameNode and DataNodes, each a process of its own that can be killed and started again."""
-
-    def __init__(self, folder: pathlib.Path, datanodes: int):
-        self.folder, self.running = folder, {}
-        [port] = free_ports(1)
-        self.address = f"127.0.0.1:{port}"
-        self.arguments = {"namenode": ["namenode", "--dir", folder / "namenode", "--port", str(port), "--min-block-size", "0"]}
-        for number in range(datanodes):
-            ports = free_ports(2)
-            more = ["--port", str(ports[0]), "--ipc-port", str(ports[1]), "--rack", f"/rack{number % 2}"]
-            name = f"datanode{number}"
-            self.arguments[name] = ["datanode", "--namenode", self.address, "--dir", folder / name, *more]
-        for name in self.arguments:
-            self.start(name)
-
-    def start(self, name: str):
-        self.running[name], _ = started(self.arguments[name], self.folder / f"{name}.log")
-
-    def kill(self, name: str):
-        end(self.running.pop(name))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.running.values():
-            end(process)
-
-    def block_files(self) -> list[pathlib.Path]:
-        """Whole replicas, of all DataNodes."""
-        found = self.folder.glob("datanode*/current/BP-*/current/finalized/subdir*/subdir*/blk_*")
-        return sorted(path for path in found if path.suffix != ".meta")
 
 
 def written(shell: Shell, folder: pathlib.Path, length: int) -> bytes:

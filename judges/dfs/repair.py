@@ -14,8 +14,7 @@ import sys
 import tempfile
 import time
 
-from cluster import Findings, Shell
-from faults import Servers
+from cluster import Findings, Servers, Shell
 
 MIB = 1 << 20
 DATANODES = 11

@@ -65,7 +65,6 @@ def names(shell: Shell, findings: Findings):
     says("-setrep", ["-setrep", "2", "/n/a/b/g"], 0, "Replication 2 set")
     says("-df", ["-df", "/"], 0, "hdfs://")
     says("a name of 256 bytes", ["-mkdir", f"/n/{'x' * 256}"], 1, "maximum path component name limit")
-    says("-appendToFile is refused by name", ["-appendToFile", "/dev/null", "/n/a/b/g"], 1, "append is not supported by yeoul dfs")
     says("-rm -r", ["-rm", "-r", "/n"], 0, "Deleted /n")
     says("-rm of nothing", ["-rm", "/n"], 1, "No such file or directory")
 

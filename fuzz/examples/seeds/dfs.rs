@@ -149,7 +149,14 @@ fn transfer() -> std::io::Result<()> {
 
 fn changes() -> Vec<Change> {
     let text = |text: &str| text.to_owned();
-    let block = journal::Block { id: 1_073_741_825, stamp: 1001, length: FILE_BYTES, is_committed: true };
+    let block = journal::Block {
+        id: 1_073_741_825,
+        stamp: 1001,
+        length: FILE_BYTES,
+        is_committed: true,
+        is_flushed: true,
+        is_truncated: false,
+    };
     let directories =
         ["b", "c"].map(|name| journal::NewDirectory { id: 16_387, name: name.into(), mode: 0o755 });
     let parents = journal::AddDirectories {
@@ -185,6 +192,14 @@ fn changes() -> Vec<Change> {
             replication: 1,
             blocks: vec![block; 3],
         }),
+        Change::Append(journal::Append { file: 16_390, holder: text("client"), within_last: true }),
+        Change::Truncate(journal::Truncate {
+            file: 16_390,
+            blocks: 1,
+            last_length: Some(5),
+            holder: text("client"),
+        }),
+        Change::Concat(journal::Concat { target: 16_390, sources: vec![16_391] }),
         Change::Inode(journal::Inode {
             id: 16_390,
             name: "d".into(),
@@ -278,6 +293,19 @@ fn calls() -> std::io::Result<()> {
         };
         input.extend(call("complete", &complete));
         input.extend(TIME);
+        let append = namenode::AppendRequest {
+            src: create.src.clone(),
+            client_name: create.client_name.clone(),
+            flags: Some(if is_coded { 0x24 } else { 4 }),
+        };
+        input.extend(call("append", &append));
+        input.extend(call("complete", &complete));
+        let truncate = namenode::TruncateRequest {
+            src: create.src.clone(),
+            length: FILE_BYTES - 1,
+            client_name: create.client_name.clone(),
+        };
+        input.extend(call("truncate", &truncate));
         let bad = LocatedBlock { block: block(id), locations: vec![node(0)], ..Default::default() };
         input.extend(call("reportBadBlocks", &namenode::ReportBadBlocksRequest { blocks: vec![bad] }));
         input.extend(call(

@@ -8,6 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
 use super::notices::{NOTICES_PER_CALL_MAX, Notices};
+use super::recoverer::Recoverer;
 use super::repairer::Repairer;
 use super::repairs::Term;
 use super::transfer::Transfers;
@@ -56,6 +57,8 @@ pub struct Link {
     pub notices: Arc<Notices>,
     /// What is ordered to be rebuilt or copied.
     pub repairer: Arc<Repairer>,
+    /// Replicas whose writers are gone.
+    pub recoverer: Arc<Recoverer>,
     /// The highest term of all NameNodes: orders of a lower one are not obeyed.
     pub term: Arc<AtomicU64>,
     /// How often the DataNode shows that it is there.
@@ -193,6 +196,7 @@ impl Link {
             storages: store.storages(),
             transfers,
             repairs: self.repairer.repairs().numbers(),
+            held: self.recoverer.held(),
         };
         let response: HeartbeatResponse = client.call("heartbeat", &request).await.map_err(failed)?;
         if response.must_register {
@@ -209,6 +213,7 @@ impl Link {
             return Ok(true);
         }
         self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
+        self.recoverer.obey(response.recoveries);
         if !response.delete.is_empty() && !self.delete(client, response.delete).await? {
             return Ok(false);
         }

@@ -22,6 +22,7 @@ mod patience;
 mod peer;
 mod rebuilding;
 mod receiver;
+mod recoverer;
 mod repairer;
 mod repairs;
 pub mod replicas;

@@ -31,7 +31,7 @@ pub const WRITE_MAX: Duration = Duration::from_secs(480);
 /// nearest gives up first, and blames the right one. HDFS's, of its clients too.
 const READ_LONGER: Duration = Duration::from_secs(5);
 /// How long the former writer of a block may take to end: it may wait for a disk.
-const WRITER_ENDS_MAX: Duration = Duration::from_secs(10);
+pub const WRITER_ENDS_MAX: Duration = Duration::from_secs(10);
 
 /// The block that a request is for.
 fn block_of(request: &WriteBlock) -> (BlockId, GenerationStamp) {
@@ -47,11 +47,11 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
     };
     let stage = Stage::of(request);
     if let Stage::Other(number) = stage {
-        let message = format!("stage {number} of a write, which is for append, is not supported");
+        let message = format!("no write begins with stage {number}");
         return refuse(reader, Status::ErrorUnsupported, message);
     }
     let (id, _) = block_of(request);
-    let is_back = matches!(stage, Stage::StreamingRecovery | Stage::CloseRecovery);
+    let is_back = matches!(stage, Stage::Append | Stage::StreamingRecovery | Stage::CloseRecovery);
     if is_back {
         // Only who has a later stamp may end the writer that is there.
         let pool = &request.header.base.block.pool;
@@ -69,10 +69,11 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
         Ok(chunking) => chunking,
         Err(error) => return refuse(reader, Status::ErrorInvalid, error.to_string()),
     };
-    let opened = if is_back {
-        transfers.store.resume(&request.header.base.block.pool, id, &resumed(request))
-    } else {
-        create(transfers, request, chunking)
+    let pool = &request.header.base.block.pool;
+    let opened = match stage {
+        Stage::Append => transfers.store.append(pool, id, &resumed(request)),
+        _ if is_back => transfers.store.resume(pool, id, &resumed(request)),
+        _ => create(transfers, request, chunking),
     };
     let replica = match opened {
         Ok(replica) => replica,
@@ -82,8 +83,11 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
             return refuse(reader, status, error.to_string());
         }
     };
-    if replica.chunking() != chunking {
-        let message = format!("the checksums of {id} are of another kind than its writer says");
+    // Of another kind they may be: a client appends with its own.
+    let (has, says) = (replica.chunking().bytes_per_checksum(), chunking.bytes_per_checksum());
+    if has != says {
+        let message =
+            format!("{id} has a checksum for each {has} bytes, and its writer makes one for each {says}");
         drop(replica);
         return refuse(reader, Status::ErrorInvalid, message);
     }
@@ -294,7 +298,8 @@ impl Packets<'_> {
             visible: None,
             is_last: header.is_last,
         };
-        if self.verify
+        let is_translated = self.chunking != replica.chunking();
+        if (self.verify || is_translated)
             && let Some(chunk) = self.chunking.first_mismatch(packet.data(), packet.checksums())
         {
             done.status = Status::ErrorChecksum;
@@ -303,7 +308,12 @@ impl Packets<'_> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         if header.data > 0 {
-            done.visible = Some(replica.write(header.offset, packet.data(), packet.checksums())?);
+            let mut translated = Vec::new();
+            if is_translated {
+                replica.chunking().compute(packet.data(), &mut translated);
+            }
+            let checksums = if is_translated { &translated } else { packet.checksums() };
+            done.visible = Some(replica.write(header.offset, packet.data(), checksums)?);
         }
         if header.is_last && header.offset != replica.length() {
             let (said, has) = (header.offset, replica.length());

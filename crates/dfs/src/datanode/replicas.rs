@@ -25,6 +25,8 @@ pub struct Replica {
     pub visible: Visible,
     /// Another DataNode makes it: nobody knows of it before it is whole.
     pub is_copy: bool,
+    /// The DataNode has found it when it started, and no writer has gone on with it since.
+    pub is_from_disk: bool,
 }
 
 impl Replica {
@@ -54,6 +56,8 @@ pub struct Replicas {
     by_block: BTreeMap<BlockId, Replica>,
     /// Whole ones that are not what was written.
     damaged: BTreeSet<BlockId>,
+    /// Blocks whose writers are gone, and the stamps that they are to get: no writer goes on with an older one.
+    held: BTreeMap<BlockId, GenerationStamp>,
 }
 
 impl Replicas {
@@ -107,7 +111,42 @@ impl Replicas {
     pub fn resume(&mut self, id: BlockId) {
         let replica = self.by_block.get_mut(&id).expect("what is resumed is there");
         assert_eq!(replica.state, ReplicaState::WaitingForRecovery, "it has no writer");
-        replica.state = ReplicaState::BeingWritten;
+        (replica.state, replica.is_from_disk) = (ReplicaState::BeingWritten, false);
+    }
+
+    /// Keeps writers from a block that have an older stamp.
+    pub fn hold(&mut self, id: BlockId, stamp: GenerationStamp) {
+        let held = self.held.entry(id).or_insert(stamp);
+        *held = stamp.max(*held);
+    }
+
+    /// Lets all writers go on with a block again.
+    pub fn release(&mut self, id: BlockId) {
+        self.held.remove(&id);
+    }
+
+    /// True for a block whose writer is kept from it.
+    pub fn is_held(&self, id: BlockId, stamp: GenerationStamp) -> bool {
+        self.held.get(&id).is_some_and(|held| stamp < *held)
+    }
+
+    /// Makes a whole replica one without a writer.
+    ///
+    /// # Panics
+    /// If it is not there, or not whole.
+    pub fn reopen(&mut self, id: BlockId) {
+        let replica = self.by_block.get_mut(&id).expect("what is opened again is there");
+        assert_eq!(replica.state, ReplicaState::Finalized, "it is whole");
+        replica.state = ReplicaState::WaitingForRecovery;
+    }
+
+    /// Cuts off the end of a replica that was found on disk.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn cut(&mut self, id: BlockId, length: u64) {
+        let replica = self.by_block.get_mut(&id).expect("what is cut is there");
+        replica.visible = Visible { length, tail: None };
     }
 
     /// Gives a replica a later stamp, and says what of it can be read.
@@ -142,6 +181,11 @@ impl Replicas {
         let is_meant =
             |replica: &&Replica| replica.stamp == stamp && replica.state == ReplicaState::Finalized;
         self.by_block.get(&id).filter(is_meant).is_some() && self.damaged.insert(id)
+    }
+
+    /// True for a replica that is known to be damaged.
+    pub fn is_damaged(&self, id: BlockId) -> bool {
+        self.damaged.contains(&id)
     }
 
     /// The replicas that are known to be damaged.
@@ -184,6 +228,7 @@ mod tests {
             state: ReplicaState::BeingWritten,
             visible: Visible::default(),
             is_copy: false,
+            is_from_disk: false,
         };
         let mut replicas = Replicas::default();
         assert!(replicas.insert(id, new));
@@ -208,7 +253,14 @@ mod tests {
         for (id, volume, state) in
             [(3, 0, state), (5, 1, state), (7, 0, ReplicaState::BeingWritten), (9, 0, state)]
         {
-            let replica = Replica { volume: VolumeIndex(volume), stamp, state, visible, is_copy: false };
+            let replica = Replica {
+                volume: VolumeIndex(volume),
+                stamp,
+                state,
+                visible,
+                is_copy: false,
+                is_from_disk: false,
+            };
             assert!(replicas.insert(BlockId(id), replica));
         }
         let next = |replicas: &Replicas, after: Option<i64>| {
@@ -231,7 +283,8 @@ mod tests {
     fn a_copy_is_among_the_temporary_files_until_it_is_whole() {
         let (stamp, visible) = (GenerationStamp(1001), Visible::default());
         let state = ReplicaState::BeingWritten;
-        let copy = Replica { volume: VolumeIndex(0), stamp, state, visible, is_copy: true };
+        let copy =
+            Replica { volume: VolumeIndex(0), stamp, state, visible, is_copy: true, is_from_disk: false };
         let folder = |state, is_copy| Replica { state, is_copy, ..copy }.folder();
         assert_eq!(folder(state, true), Folder::Temporary);
         assert_eq!(folder(state, false), Folder::BeingWritten);

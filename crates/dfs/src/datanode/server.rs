@@ -14,6 +14,7 @@ use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
 use super::pages::DatanodePages;
+use super::recoverer::Recoverer;
 use super::repairer::Repairer;
 use super::scanner::Scanner;
 use super::store::Store;
@@ -94,6 +95,7 @@ impl Server {
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
         let repairer =
             Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second, memory.clone()));
+        let recoverer = Arc::new(Recoverer::new(Arc::clone(&transfers)));
         let pool = {
             let store = Arc::clone(&store);
             move || store.pool()
@@ -101,11 +103,12 @@ impl Server {
         tasks.keep("repairs", Arc::clone(&repairer).run(pool));
         for (namenode, notices) in options.namenodes.iter().cloned().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
-            let repairer = Arc::clone(&repairer);
+            let (repairer, recoverer) = (Arc::clone(&repairer), Arc::clone(&recoverer));
             let (heartbeat, report) = (options.heartbeat, options.report);
             tasks.keep(
                 "link",
-                Link { namenode, own, transfers, notices, repairer, term, heartbeat, report }.run(),
+                Link { namenode, own, transfers, notices, repairer, recoverer, term, heartbeat, report }
+                    .run(),
             );
         }
         let bytes_per_second = options.scan_bytes_per_second;

@@ -1,5 +1,7 @@
 //! The replicas of a DataNode and their files.
 
+mod readable;
+mod recovering;
 mod resuming;
 mod store_error;
 
@@ -7,6 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+pub use readable::ReadableReplica;
 pub use resuming::Resumed;
 pub use store_error::StoreError;
 use tracing::{error, warn};
@@ -135,8 +138,9 @@ impl Store {
                 let state = if found.is_finalized { ReplicaState::Finalized } else { unfinished };
                 let visible = Visible { length: found.length, tail: None };
                 let (id, stamp) = (found.id, found.stamp);
-                let (volume_index, is_copy) = (VolumeIndex(at), false);
-                if replicas.insert(id, Replica { volume: volume_index, stamp, state, visible, is_copy }) {
+                let (volume_index, is_copy, is_from_disk) = (VolumeIndex(at), false, true);
+                let replica = Replica { volume: volume_index, stamp, state, visible, is_copy, is_from_disk };
+                if replicas.insert(id, replica) {
                     volume.count_stored(found.length);
                 } else {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
@@ -246,11 +250,14 @@ impl Store {
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
-        let replica = Replica { volume, stamp, state, visible, is_copy };
+        let replica = Replica { volume, stamp, state, visible, is_copy, is_from_disk: false };
         if is_copy {
             self.make_room(id, stamp);
         }
         let mut replicas = self.replicas();
+        if replicas.is_held(id, stamp) {
+            return Err(StoreError::Taken(id));
+        }
         if !replicas.insert(id, replica) {
             return Err(StoreError::Exists(id));
         }
@@ -357,6 +364,11 @@ impl Store {
         Some((replica.volume, as_reported(id, &replica)))
     }
 
+    /// Lets writers go on with a block again.
+    pub fn release(&self, id: BlockId) {
+        self.replicas().release(id);
+    }
+
     fn replica<'a>(
         &self,
         replicas: &'a Replicas,
@@ -420,18 +432,27 @@ impl NewReplica<'_> {
     }
 
     /// Writes data that begins a chunk, and its checksums; it may begin before the end, as writers repeat a chunk that was not
-    /// full. What of it can be read once it is acknowledged is the answer.
+    /// full. Data that does not begin a chunk, as it comes from a writer that appends, belongs to that one alone. What of it can be
+    /// read once it is acknowledged is the answer.
     ///
     /// # Errors
-    /// The disk fails, or there is a gap.
+    /// The disk fails, what it has of the chunk is damaged, or there is a gap.
     pub fn write(&mut self, offset: u64, data: &[u8], checksums: &[u8]) -> io::Result<Visible> {
         let chunk = self.chunking.bytes_per_checksum() as u64;
-        if offset > self.length || !offset.is_multiple_of(chunk) {
-            let message = format!("data at {offset} of {}, which has {} bytes", self.id, self.length);
+        let into = offset % chunk;
+        if offset > self.length || (into > 0 && data.len() as u64 > chunk - into) {
+            let message = format!(
+                "{} bytes of data at {offset} of {}, which has {} bytes",
+                data.len(),
+                self.id,
+                self.length
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
+        let joined = if into > 0 { self.checksum_of_joined(offset, data)? } else { Vec::new() };
+        let checksums = if into > 0 { &joined } else { checksums };
         let volume = &self.store.volumes[self.volume.0];
-        let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
+        let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset - into);
         let written =
             self.data.write_all_at(data, offset).and_then(|()| self.meta.write_all_at(checksums, at));
         written.inspect_err(|error| volume.refused(error))?;
@@ -442,6 +463,21 @@ impl NewReplica<'_> {
         self.length = self.length.max(end);
         let tail = checksums.last_chunk::<CHECKSUM_BYTES>().copied();
         Ok(Visible { length: end, tail: tail.filter(|_| !end.is_multiple_of(chunk)) })
+    }
+
+    /// The checksum of a chunk to which data is appended: the writer knows only that of the data.
+    fn checksum_of_joined(&self, offset: u64, data: &[u8]) -> io::Result<Vec<u8>> {
+        let chunk = self.chunking.bytes_per_checksum() as u64;
+        let begin = offset - offset % chunk;
+        let (mut joined, stored) = self.read(begin, self.length.min(begin + chunk))?;
+        if self.chunking.first_mismatch(&joined, &stored).is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, self.differs(begin).to_string()));
+        }
+        joined.truncate(usize::try_from(offset - begin).expect("a chunk fits into memory"));
+        joined.extend_from_slice(data);
+        let mut checksum = Vec::new();
+        self.chunking.compute(&joined, &mut checksum);
+        Ok(checksum)
     }
 
     /// Makes bytes readable that the whole pipeline has.
@@ -503,65 +539,6 @@ impl NewReplica<'_> {
 impl Drop for NewReplica<'_> {
     fn drop(&mut self) {
         self.end_unfinished();
-    }
-}
-
-/// A replica that is open for a reader.
-#[derive(Debug)]
-pub struct ReadableReplica {
-    data: Box<dyn DiskFile>,
-    meta: Box<dyn DiskFile>,
-    /// How its checksums are made.
-    pub chunking: Chunking,
-    /// Its stamp, which may be newer than the one that was asked for.
-    pub stamp: GenerationStamp,
-    /// What of it can be read.
-    pub visible: Visible,
-}
-
-impl ReadableReplica {
-    /// Reads data that begins a chunk.
-    ///
-    /// # Errors
-    /// The disk fails, or the file is shorter than it was said to be.
-    pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.data.read_exact_at(into, offset)
-    }
-
-    /// Reads data that begins a chunk, and compares it with its checksums, for which `checksums` has room.
-    ///
-    /// # Errors
-    /// - `InvalidData`: they do not agree.
-    /// - Else, as of [`Self::read_data`].
-    pub fn read_checked(&self, offset: u64, into: &mut [u8], checksums: &mut Vec<u8>) -> io::Result<()> {
-        self.read_data(offset, into)?;
-        let bytes = self.chunking.checksum_bytes(into.len() as u64);
-        checksums.resize(usize::try_from(bytes).expect("checksums are fewer than what they are of"), 0);
-        self.read_checksums(offset, into.len() as u64, checksums)?;
-        match self.chunking.first_mismatch(into, checksums) {
-            None => Ok(()),
-            Some(chunk) => {
-                let at = offset + chunk as u64 * self.chunking.bytes_per_checksum() as u64;
-                let message = format!("the chunk at {at} does not agree with its checksum");
-                Err(io::Error::new(io::ErrorKind::InvalidData, message))
-            }
-        }
-    }
-
-    /// Reads the checksums of `data` bytes that begin a chunk at `offset`.
-    ///
-    /// # Errors
-    /// The disk fails, or the file is shorter than it was said to be.
-    pub fn read_checksums(&self, offset: u64, data: u64, into: &mut [u8]) -> io::Result<()> {
-        let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
-        self.meta.read_exact_at(into, at)?;
-        // The file's own may be that of more bytes, if the replica has grown since.
-        if let (Some(tail), true) = (self.visible.tail, offset + data == self.visible.length)
-            && let Some(last) = into.last_chunk_mut::<CHECKSUM_BYTES>()
-        {
-            *last = tail;
-        }
-        Ok(())
     }
 }
 

@@ -37,8 +37,8 @@ const FIRST_MAX: Duration = Duration::from_secs(60);
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Bytes of a first request that are waited for without a thread; few are longer.
 const REQUEST_USUAL_BYTES: usize = 16 << 10;
-/// How often it is looked whether the rest of a request has come.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Shortest and longest pause between looks whether the rest of a request has come.
+const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// How long a transfer waits for memory. Clients give up after a minute.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -248,7 +248,7 @@ impl Handler for TransferPort {
 /// # Errors
 /// The request is none, or takes longer than [`REQUEST_MAX`].
 async fn is_first_request_whole(stream: &tokio::net::TcpStream) -> io::Result<bool> {
-    let deadline = tokio::time::Instant::now() + REQUEST_MAX;
+    let begun = tokio::time::Instant::now();
     let mut wanted = transfer_op::PREFIX_BYTES + 1;
     loop {
         // A client sends a request at once, so there is hardly ever a second look.
@@ -271,11 +271,18 @@ async fn is_first_request_whole(stream: &tokio::net::TcpStream) -> io::Result<bo
         if come == 0 {
             return Ok(false);
         }
-        if tokio::time::Instant::now() >= deadline {
+        let waited = begun.elapsed();
+        if waited >= REQUEST_MAX {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "a request did not come whole in time"));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(look_pause(waited)).await;
     }
+}
+
+/// Pause before the next look at a request that has been waited for so long: the rest comes soon, or is one of thousands that a peer
+/// leaves half sent, whose looks would keep the processors from everybody else.
+fn look_pause(waited: Duration) -> Duration {
+    waited.clamp(LOOK_PAUSE.0, LOOK_PAUSE.1)
 }
 
 /// Bytes of the request that begins here, with what is before its message; none if they are not known yet.
@@ -368,6 +375,20 @@ mod tests {
     const STAMP: GenerationStamp = GenerationStamp(1001);
     /// So many that some are found damaged and deleted at the same moment.
     const BLOCKS: i64 = 3000;
+
+    #[test]
+    fn a_request_that_does_not_come_whole_is_looked_at_a_few_times_only() {
+        let (mut waited, mut looks) = (Duration::ZERO, 0);
+        while waited < REQUEST_MAX {
+            let pause = look_pause(waited);
+            assert!(
+                pause <= waited.max(Duration::from_millis(20)),
+                "a rest that comes late waits no longer than it took"
+            );
+            (waited, looks) = (waited + pause, looks + 1);
+        }
+        assert!(looks <= 20, "{looks} looks");
+    }
 
     /// The transfers of a DataNode with block 1, whose NameNode is there.
     fn told_transfers() -> (TestPeer, Transfers) {

@@ -112,8 +112,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks at all replicas, and removes what other DataNodes had begun to make. A data file without checksums, or the other way
-    /// round, is none.
+    /// Looks at all replicas, and removes what other DataNodes had begun to make. One of which each folder has a file is unfinished:
+    /// the DataNode died while it moved them. A data file without checksums, or the other way round, is none.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -135,14 +135,29 @@ impl Volume {
                     else {
                         continue;
                     };
-                    let data = fs::metadata(folder.join(layout::data_file(id)));
-                    if let Ok(data) = data {
+                    let data = folder.join(layout::data_file(id));
+                    if !fs::exists(&data)? {
+                        self.reunite(pool, id, stamp)?;
+                    }
+                    if let Ok(data) = fs::metadata(data) {
                         found.push(Found { id, stamp, length: data.len(), is_finalized });
                     }
                 }
             }
         }
         Ok(found)
+    }
+
+    /// Makes a replica of which each folder has a file an unfinished one.
+    fn reunite(&self, pool: &str, id: BlockId, stamp: GenerationStamp) -> io::Result<()> {
+        let (whole_data, whole_meta) = self.files(pool, id, stamp, Folder::Finalized);
+        let (data, meta) = self.files(pool, id, stamp, Folder::BeingWritten);
+        let are = |data: &Path, meta: &Path| Ok::<_, io::Error>((fs::exists(data)?, fs::exists(meta)?));
+        match (are(&whole_data, &whole_meta)?, are(&data, &meta)?) {
+            ((false, true), (true, false)) => self.disk().rename(&whole_meta, &meta),
+            ((true, false), (false, true)) => self.disk().rename(&whole_data, &data),
+            _ => Ok(()),
+        }
     }
 
     /// The data file and the checksum file of a replica.
@@ -184,7 +199,8 @@ impl Volume {
         let (new_data, new_meta) = self.files(pool, id, stamp, to);
         let disk = self.disk();
         disk.create_folder_all(new_data.parent().expect("files are in a folder"))?;
-        // Nothing waits for the names to be on the disk: a replica that is found among the unfinished ones is not lost.
+        // Nothing waits for the names to be on the disk: a replica that is found among the unfinished ones is not lost, and
+        // neither is one of which each folder has a file.
         disk.rename(&meta, &new_meta)?;
         disk.rename(&data, &new_data)
     }
@@ -203,6 +219,15 @@ impl Volume {
         let ((_, before), (_, after)) =
             (self.files(pool, id, old, within), self.files(pool, id, new, within));
         self.disk().rename(&before, &after)
+    }
+
+    /// Brings the names of the files of a whole replica to the disk.
+    ///
+    /// # Errors
+    /// The folder cannot be synced.
+    pub fn sync_names(&self, pool: &str, id: BlockId) -> io::Result<()> {
+        let whole = self.root().join(Folder::Finalized.path(pool)).join(layout::subfolder(id));
+        self.disk().sync_folder(&whole)
     }
 
     /// Deletes the files of a replica.

@@ -16,6 +16,8 @@ pub struct Leases(HashMap<Arc<str>, Lease>);
 struct Lease {
     files: BTreeSet<InodeId>,
     renewed_ms: u64,
+    /// The address that the holder last called from.
+    host: Box<str>,
 }
 
 impl Leases {
@@ -41,6 +43,20 @@ impl Leases {
         }
     }
 
+    /// Notes the address that a holder calls from. One without files is not kept.
+    pub fn note_host(&mut self, holder: &str, host: Option<&str>) {
+        if let (Some(lease), Some(host)) = (self.0.get_mut(holder), host)
+            && *lease.host != *host
+        {
+            lease.host = host.into();
+        }
+    }
+
+    /// The address that a holder last called from; empty if it has not called since the start.
+    pub fn host(&self, holder: &str) -> &str {
+        self.0.get(holder).map_or("", |lease| &lease.host)
+    }
+
     /// Notes that all holders are there: they had no chance to say so before the start.
     pub fn renew_all(&mut self, steady_ms: u64) {
         for lease in self.0.values_mut() {
@@ -51,6 +67,18 @@ impl Leases {
     /// True if a holder has not been heard of for [`SOFT_LIMIT_MS`].
     pub fn is_silent(&self, holder: &str, steady_ms: u64) -> bool {
         self.0.get(holder).is_none_or(|lease| steady_ms.saturating_sub(lease.renewed_ms) > SOFT_LIMIT_MS)
+    }
+
+    /// The first files of holders that have not been heard of for longer than a number of milliseconds.
+    pub fn silent_for(&self, steady_ms: u64, silent_ms_max: u64, count: usize) -> Vec<InodeId> {
+        let is_silent = |lease: &&Lease| steady_ms.saturating_sub(lease.renewed_ms) > silent_ms_max;
+        let silent = self.0.values().filter(is_silent);
+        silent.flat_map(|lease| lease.files.iter().copied()).take(count).collect()
+    }
+
+    /// The files of a holder.
+    pub fn files_of(&self, holder: &str) -> impl Iterator<Item = InodeId> {
+        self.0.get(holder).into_iter().flat_map(|lease| lease.files.iter().copied())
     }
 
     /// How many files are being written.
@@ -72,6 +100,8 @@ mod tests {
         leases.renew("client", 4_000);
         assert!(!leases.is_silent("client", 65_000));
         assert!(leases.is_silent("client", 65_001));
+        assert_eq!(leases.silent_for(65_000, SOFT_LIMIT_MS, 9), []);
+        assert_eq!(leases.silent_for(65_001, SOFT_LIMIT_MS, 9), [InodeId(20_000)]);
         leases.renew_all(70_000);
         assert!(!leases.is_silent("client", 130_000));
         leases.remove(&holder, InodeId(20_000));

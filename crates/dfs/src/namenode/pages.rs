@@ -169,7 +169,7 @@ mod tests {
         state.format(1_000_000, "CID-1".to_owned(), "BP-1".to_owned());
         state.begin_term(1_000_000, 0);
         let mut random = fastrand::Rng::with_seed(7);
-        state.tick(1_000, &mut random);
+        state.tick(Now { wall_ms: 1_000_000, steady_ms: 1_000 }, &mut random);
         let user = User { name: "root".to_owned(), groups: Vec::new(), is_superuser: true };
         for (src, mode) in [("/open/<b>", 0o755), ("/private/secret", 0o700)] {
             let masked = Permission { mode };

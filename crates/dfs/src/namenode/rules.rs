@@ -15,6 +15,8 @@ pub struct Rules {
     pub silent_ms_max: u64,
     /// Milliseconds after which what a silent DataNode has is made anew elsewhere.
     pub repair_after_ms: u64,
+    /// Milliseconds without a sign of its writer after which a file is taken from it (`dfs.namenode.lease-hard-limit-sec`).
+    pub lease_ms_max: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
     pub safe_mode_extension_ms: u64,
     /// DataNodes that have to be there before safe mode ends (`dfs.namenode.safemode.min.datanodes`).
@@ -31,6 +33,7 @@ impl Default for Rules {
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,
             repair_after_ms: 10_000,
+            lease_ms_max: 1_200_000,
             safe_mode_extension_ms: 30_000,
             safe_mode_datanodes_min: 0,
         }

@@ -184,8 +184,13 @@ impl Service {
         let now = self.clock.now();
         let mut decisions = self.decisions.lock();
         let Decisions { state, random, .. } = &mut *decisions;
-        state.tick(now.steady_ms, random);
-        decisions.charge_tables();
+        let before = state.sequence();
+        state.tick(now, random);
+        if state.sequence() == before {
+            decisions.charge_tables();
+        } else {
+            self.keep_in_background(&mut decisions);
+        }
         if !decisions.journal.wants_snapshot() {
             return;
         }
@@ -197,6 +202,18 @@ impl Service {
         info!(inodes = image.inodes(), "writing an image");
         tokio::task::spawn_blocking(move || {
             must_not_panic("NameNode", "image", || snapshot.write(image.records()));
+        });
+    }
+
+    /// Gives the journal what was decided without a call.
+    fn keep_in_background(&self, decisions: &mut Decisions) {
+        let (sequence, kept) = decisions.keep();
+        let decisions = Arc::clone(&self.decisions);
+        tokio::spawn(async move {
+            match kept.await {
+                Ok(()) => decisions.lock().state.note_synced(sequence),
+                Err(error) => debug!(%error, "a change could not be kept"),
+            }
         });
     }
 

@@ -172,6 +172,10 @@ fn set_namenode(
             let time = entry()?.time(MILLISECOND)?;
             rules.safe_mode_extension_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         }
+        "dfs.namenode.lease-hard-limit-sec" => {
+            let seconds: u64 = entry()?.read("a number of seconds", |text| text.parse().ok())?;
+            rules.lease_ms_max = seconds.saturating_mul(1_000);
+        }
         "dfs.namenode.safemode.min.datanodes" => {
             rules.safe_mode_datanodes_min = entry()?.read("a number", |text| text.parse().ok())?;
         }

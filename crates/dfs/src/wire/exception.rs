@@ -21,6 +21,7 @@ pub enum Exception {
     PathComponentTooLong,
     PathIsNotEmptyDirectory,
     MaxDirectoryItemsExceeded,
+    RecoveryInProgress,
     ReplicaNotFound,
     Retriable,
     SafeMode,
@@ -55,6 +56,7 @@ impl Exception {
             Self::MaxDirectoryItemsExceeded => {
                 "org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException"
             }
+            Self::RecoveryInProgress => "org.apache.hadoop.hdfs.protocol.RecoveryInProgressException",
             Self::ReplicaNotFound => "org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException",
             Self::Retriable => "org.apache.hadoop.ipc.RetriableException",
             Self::SafeMode => "org.apache.hadoop.hdfs.server.namenode.SafeModeException",

@@ -32,6 +32,11 @@ impl Refusal {
         Self::new(Exception::NoSuchProtocol, format!("Unknown protocol: {protocol}"))
     }
 
+    /// A directory where a file is expected.
+    pub fn not_a_file(path: &str) -> Self {
+        Self::new(Exception::FileNotFound, format!("Path is not a file: {path}"))
+    }
+
     /// A thing that a path names and that is not there.
     pub fn missing(path: &str) -> Self {
         Self::new(Exception::FileNotFound, format!("File does not exist: {path}"))

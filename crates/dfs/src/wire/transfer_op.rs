@@ -154,7 +154,9 @@ pub enum Stage {
     CloseRecovery,
     /// A DataNode sends an unfinished replica to another one, for its writer to go on with.
     TransferUnfinished,
-    /// Another one, which belongs to append.
+    /// It appends to a block that was whole, also after a DataNode has failed while it began to.
+    Append,
+    /// Another one, with which no write begins.
     Other(i32),
 }
 
@@ -163,6 +165,7 @@ impl Stage {
     pub fn of(request: &WriteBlock) -> Self {
         match request.stage {
             STAGE_SETUP_CREATE => Self::SetupCreate,
+            0 | 1 => Self::Append,
             3 => Self::StreamingRecovery,
             5 => Self::CloseRecovery,
             STAGE_TRANSFER_UNFINISHED if request.header.client_name.is_empty() => Self::TransferUnfinished,

@@ -1,4 +1,4 @@
-//! Replicas whose writer goes on: a DataNode of its pipeline has failed, and those that are left get a new stamp.
+//! Replicas whose writer goes on, with a new stamp: a DataNode of its pipeline has failed, or it appends to a file.
 
 use std::io;
 
@@ -35,6 +35,63 @@ impl Store {
     /// # Errors
     /// There is none, it has a writer or is whole, it is not as the writer says, or the disk fails.
     pub fn resume(&self, pool: &str, id: BlockId, said: &Resumed) -> Result<NewReplica<'_>, StoreError> {
+        self.give_to_writer(pool, id, said, 0)
+    }
+
+    /// Gives a whole replica to a writer that appends to it: its last chunk is compared with its checksum, and it has the new stamp
+    /// from then on. One to which that writer has begun to append is resumed.
+    ///
+    /// # Errors
+    /// There is none, it has a writer, it is not as the writer says, its last chunk is damaged, or the disk fails.
+    pub fn append(&self, pool: &str, id: BlockId, said: &Resumed) -> Result<NewReplica<'_>, StoreError> {
+        // What is damaged stays as it is.
+        let readable = self.open_replica(pool, id, said.old)?;
+        let length = readable.visible.length;
+        let last = length - length % readable.chunking.bytes_per_checksum() as u64;
+        let mut tail = vec![0; usize::try_from(length - last).expect("a chunk fits into memory")];
+        readable.read_checked(last, &mut tail, &mut Vec::new())?;
+        let mut replicas = self.replicas();
+        let replica = self.resumable(&replicas, id, said)?;
+        if replica.state != ReplicaState::Finalized {
+            drop(replicas);
+            return self.resume(pool, id, said);
+        }
+        if replicas.is_damaged(id) {
+            return Err(StoreError::Damaged {
+                id,
+                why: "it was found to differ from what was written".to_owned(),
+            });
+        }
+        if length != said.acknowledged || length != replica.visible.length {
+            return Err(wrong_length(id, replica.visible.length, said));
+        }
+        self.open_again(&mut replicas, pool, id, &replica)?;
+        drop(replicas);
+        self.give_to_writer(pool, id, said, last)
+    }
+
+    /// Makes a whole replica an unfinished one.
+    pub(super) fn open_again(
+        &self,
+        replicas: &mut Replicas,
+        pool: &str,
+        id: BlockId,
+        whole: &Replica,
+    ) -> io::Result<()> {
+        let volume = &self.volumes[whole.volume.0];
+        volume.move_files(pool, id, whole.stamp, (Folder::Finalized, Folder::BeingWritten))?;
+        replicas.reopen(id);
+        Ok(())
+    }
+
+    /// Gives an unfinished replica to a writer. What is before the chunk at `checked` is known to agree with its checksums.
+    fn give_to_writer(
+        &self,
+        pool: &str,
+        id: BlockId,
+        said: &Resumed,
+        checked: u64,
+    ) -> Result<NewReplica<'_>, StoreError> {
         self.check_pool(pool)?;
         let mut replicas = self.replicas();
         let replica = self.resumable(&replicas, id, said)?;
@@ -63,7 +120,7 @@ impl Store {
             is_ended: false,
         };
         // Dropped by an error, it waits for its writer as before.
-        resumed.go_on(said)?;
+        resumed.go_on(said, checked)?;
         Ok(resumed)
     }
 
@@ -107,6 +164,9 @@ impl Store {
     /// The replica that a writer goes on with, by its stamps.
     fn resumable(&self, replicas: &Replicas, id: BlockId, said: &Resumed) -> Result<Replica, StoreError> {
         let replica = *self.replica(replicas, id, said.old)?;
+        if replicas.is_held(id, said.new) {
+            return Err(StoreError::Taken(id));
+        }
         if replica.stamp >= said.new {
             return Err(StoreError::Newer { id, has: replica.stamp.0, said: said.new.0 });
         }
@@ -115,11 +175,11 @@ impl Store {
 }
 
 impl NewReplica<'_> {
-    fn go_on(&mut self, said: &Resumed) -> Result<(), StoreError> {
+    fn go_on(&mut self, said: &Resumed, checked: u64) -> Result<(), StoreError> {
         if !(said.acknowledged..=said.sent).contains(&self.length) {
             return Err(wrong_length(self.id, self.length, said));
         }
-        let visible = self.cut(said.acknowledged)?;
+        let visible = self.cut(said.acknowledged, checked)?;
         let mut replicas = self.store.replicas();
         if replicas.get(self.id).is_none_or(|replica| replica.stamp != self.stamp) {
             return Err(StoreError::Missing(format!("{}, deleted meanwhile,", self.id)));
@@ -131,13 +191,13 @@ impl NewReplica<'_> {
         Ok(())
     }
 
-    /// Cuts off what is behind `length`, and compares the rest with its checksums: the DataNode may have died with the replica, and
-    /// what it holds goes on to whoever joins the pipeline.
-    fn cut(&mut self, length: u64) -> Result<Visible, StoreError> {
+    /// Cuts off what is behind `length`, and compares the rest from `checked` on with its checksums: the DataNode may have died with
+    /// the replica, and what it holds goes on to whoever joins the pipeline.
+    fn cut(&mut self, length: u64, checked: u64) -> Result<Visible, StoreError> {
         let chunk = self.chunking.bytes_per_checksum() as u64;
         let (whole, rest) = (length / chunk * chunk, length % chunk);
         let slice = (SLICE_BYTES / chunk).max(1) * chunk;
-        let mut at = 0;
+        let mut at = checked;
         while at < whole {
             let end = (at + slice).min(whole);
             let (data, checksums) = self.read(at, end)?;
@@ -156,18 +216,19 @@ impl NewReplica<'_> {
             }
         }
         let kept = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(whole);
-        self.data.set_len(length)?;
-        self.meta.set_len(kept)?;
+        // The checksum first: if the DataNode dies in between, it is that of a beginning of the data, and all of that is found again.
         if !tail.is_empty() {
             self.meta.write_all_at(&tail, kept)?;
         }
+        self.meta.set_len(kept + tail.len() as u64)?;
+        self.data.set_len(length)?;
         self.store.volumes[self.volume.0].count_gone(self.length - length);
         self.length = length;
         Ok(Visible { length, tail: tail.last_chunk::<CHECKSUM_BYTES>().copied() })
     }
 
     /// Data that begins a chunk, and its checksums.
-    fn read(&self, from: u64, to: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    pub(super) fn read(&self, from: u64, to: u64) -> io::Result<(Vec<u8>, Vec<u8>)> {
         let bytes = |count: u64| vec![0; usize::try_from(count).expect("a slice fits into memory")];
         let (mut data, mut checksums) = (bytes(to - from), bytes(self.chunking.checksum_bytes(to - from)));
         self.data.read_exact_at(&mut data, from)?;
@@ -176,7 +237,7 @@ impl NewReplica<'_> {
         Ok((data, checksums))
     }
 
-    fn differs(&self, at: u64) -> StoreError {
+    pub(super) fn differs(&self, at: u64) -> StoreError {
         let why = format!("what it says of the bytes from {at} on is not what they are");
         StoreError::Damaged { id: self.id, why }
     }

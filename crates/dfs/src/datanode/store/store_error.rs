@@ -14,6 +14,9 @@ pub enum StoreError {
     /// It is whole, or has a writer.
     #[error("{0} is not unfinished here")]
     NotUnfinished(BlockId),
+    /// The NameNode has taken the file from its writer.
+    #[error("the file of {0} was taken from its writer")]
+    Taken(BlockId),
     /// It has a later stamp than its writer gives it.
     #[error("{id} has stamp {has} here, and its writer gives it {said}")]
     Newer {
@@ -52,8 +55,8 @@ pub enum StoreError {
         /// What there is.
         expected: String,
     },
-    /// The checksum file is none.
-    #[error("the checksum file of {id} is damaged: {why}")]
+    /// Its checksums are none, or not those of its data.
+    #[error("{id} or its checksum file is damaged: {why}")]
     Damaged {
         /// The block.
         id: BlockId,

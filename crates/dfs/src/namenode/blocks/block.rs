@@ -21,6 +21,8 @@ pub struct Block {
     pub length: u64,
     /// The writer has said what its last stamp and length are.
     pub is_committed: bool,
+    /// What was promised of it before that.
+    pub promise: Promise,
     /// Where it is, as reported. Never in the journal.
     pub(super) places: Places,
     /// It has not been looked at since it changed. Never in the journal.
@@ -29,6 +31,18 @@ pub struct Block {
     pub is_uncounted: bool,
     /// What it lacks, as counted last. Never in the journal.
     pub lack: Lack,
+}
+
+/// What was promised of a block that is not committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing.
+    #[default]
+    None,
+    /// What its writer has written so far is kept.
+    Beginning,
+    /// It has exactly its length, whatever its replicas have: it was longer.
+    Exactly,
 }
 
 /// What a replica is worth to its block.
@@ -56,6 +70,7 @@ impl Block {
             stamp,
             length: 0,
             is_committed: false,
+            promise: Promise::None,
             places: Places::default(),
             is_changed: false,
             is_uncounted: false,
@@ -63,9 +78,24 @@ impl Block {
         }
     }
 
+    /// True if its writer was told that what it has written so far is kept.
+    pub fn is_flushed(&self) -> bool {
+        self.promise == Promise::Beginning
+    }
+
+    /// True if it was longer, and its replicas are still to be cut.
+    pub fn is_truncated(&self) -> bool {
+        self.promise == Promise::Exactly
+    }
+
     /// Where the bytes of a group lie; none for a block of whole replicas.
     pub fn geometry(&self) -> Option<StripeGeometry> {
         Policy::of(self.policy).map(|policy| policy.geometry)
+    }
+
+    /// True if nobody will find another length of it than it has now.
+    pub fn is_length_final(&self) -> bool {
+        self.is_committed || self.is_truncated()
     }
 
     /// The units that a group has: those that hold no byte are never written. A block of whole replicas has unit 0 only.
@@ -147,11 +177,17 @@ impl Block {
         self.places.unsettled().map_or(&[], |unsettled| &unsettled.targets)
     }
 
+    /// True if it is known of all places that may have a replica of the last pipeline.
+    pub fn are_targets_all(&self) -> bool {
+        self.places.unsettled().is_some_and(|unsettled| unsettled.are_targets_all)
+    }
+
     /// The same block with its replicas and targets spread out, to be changed.
     pub fn unsettled(&mut self) -> &mut Unsettled {
         if self.places.unsettled().is_none() {
             let (replicas, targets) = (self.replicas().collect(), Vec::new());
-            self.places = Places::Unsettled(Box::new(Unsettled { replicas, targets }));
+            let are_targets_all = false;
+            self.places = Places::Unsettled(Box::new(Unsettled { replicas, targets, are_targets_all }));
         }
         match &mut self.places {
             Places::Unsettled(unsettled) => unsettled,

@@ -2,8 +2,8 @@ use std::collections::{HashMap, VecDeque};
 
 use roaring::RoaringTreemap;
 
-use super::{Block, Fit, Lack, LacksByForm, Replica, Target};
-use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
+use super::{Block, Fit, Lack, LacksByForm, Promise, Replica, Target};
+use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, InodeId, StorageHandle};
 use crate::namenode::table::Table;
 
 /// All blocks, and what each storage has.
@@ -158,12 +158,34 @@ impl BlockTable {
         block
     }
 
+    /// Gives a block to another file, which may want more or fewer copies.
+    pub fn give(&mut self, id: BlockId, file: InodeId) {
+        self.change(id, |block| block.file = file);
+    }
+
     /// Makes a block's stamp and length final.
     pub fn commit(&mut self, id: BlockId, stamp: GenerationStamp, length: u64) {
         self.last_stamp = self.last_stamp.max(stamp);
         self.change(id, |block| {
             (block.stamp, block.length, block.is_committed) = (stamp, length, true);
+            block.promise = Promise::None;
             block.unsettled().targets = Vec::new();
+        });
+    }
+
+    /// Makes a committed block shorter. Its replicas have more until they are cut.
+    pub fn truncate(&mut self, id: BlockId, length: u64) {
+        self.change(id, |block| {
+            assert!(block.is_committed && length < block.length, "a block at rest is truncated");
+            (block.length, block.is_committed, block.promise) = (length, false, Promise::Exactly);
+        });
+    }
+
+    /// Gives a committed block to a writer again. What it has is kept.
+    pub fn reopen(&mut self, id: BlockId) {
+        self.change(id, |block| {
+            assert!(block.is_committed, "a block at rest is appended to");
+            (block.is_committed, block.promise) = (false, Promise::Beginning);
         });
     }
 
@@ -176,14 +198,17 @@ impl BlockTable {
         });
     }
 
-    /// Makes the first bytes of a block that is being written visible.
-    pub fn set_length(&mut self, id: BlockId, length: u64) {
-        self.change(id, |block| block.length = length);
+    /// Makes the first bytes of a block that is being written visible, and keeps them from then on.
+    pub fn set_flushed(&mut self, id: BlockId, length: u64) {
+        self.change(id, |block| (block.length, block.promise) = (length, Promise::Beginning));
     }
 
-    /// Notes where a writer was sent to.
-    pub fn set_targets(&mut self, id: BlockId, targets: Vec<Target>) {
-        self.change(id, |block| block.unsettled().targets = targets);
+    /// Notes where a writer was sent to, and whether these are all places that it writes to.
+    pub fn set_targets(&mut self, id: BlockId, targets: Vec<Target>, is_all: bool) {
+        self.change(id, |block| {
+            let unsettled = block.unsettled();
+            (unsettled.targets, unsettled.are_targets_all) = (targets, is_all);
+        });
     }
 
     /// Takes what a DataNode says of a replica, and says what it is worth.
@@ -354,7 +379,6 @@ mod tests {
 
     use super::super::ReplicaState;
     use super::*;
-    use crate::ids::InodeId;
     use crate::policy::PolicyId;
 
     fn new_block(id: i64, stamp: u64, length: u64, is_committed: bool) -> Block {

@@ -10,7 +10,7 @@ mod lack;
 mod places;
 mod replica;
 
-pub use block::{Block, Fit};
+pub use block::{Block, Fit, Promise};
 pub use block_table::{BlockTable, Reported};
 pub use lack::{Lack, LackCounts, LacksByForm};
 pub use places::{Target, Unsettled};

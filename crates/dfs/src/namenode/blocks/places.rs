@@ -30,6 +30,8 @@ pub struct Unsettled {
     pub replicas: Vec<Replica>,
     /// Where the writer writes to: of a group one place for each unit that it has not lost.
     pub targets: Vec<Target>,
+    /// No other place can have a replica of the last pipeline: not so once the NameNode has started again.
+    pub are_targets_all: bool,
 }
 
 /// A place that a writer writes to.

@@ -13,6 +13,10 @@ pub const POLICY: &str = "RS-3-2-1024k";
 pub const BLOCK_MAX: u64 = 100;
 pub const UNIT_MAX: u64 = 2 << 20;
 
+/// Bits of a request to append.
+const APPEND: u32 = 4;
+const NEW_BLOCK: u32 = 0x20;
+
 /// A file as a client was told it is: its blocks with their lengths.
 pub type Blocks = Vec<(i64, u64)>;
 
@@ -29,6 +33,8 @@ pub struct Client {
     pub files: BTreeMap<String, Blocks>,
     next_name: u64,
     next_call: i32,
+    /// Bytes of the block that it writes that it was told are kept.
+    pub promised: u64,
     /// What it is doing.
     pub work: Work,
     /// The call that has no answer yet, to be sent again as it was.
@@ -69,10 +75,50 @@ pub enum Work {
         left: Vec<Place>,
         stamp: u64,
     },
+    /// It has written a part of a block, and has that kept.
+    Flushing {
+        name: String,
+        file: u64,
+        blocks: Vec<ExtendedBlock>,
+        located: Box<LocatedBlock>,
+        flushed: u64,
+        /// It is gone as soon as it has been told.
+        dies: bool,
+    },
+    /// It is gone: of its last block, if it has begun one, `flushed` bytes were promised and `sent` were written. Somebody else asks
+    /// for the file, or whether the NameNode has closed it.
+    Gone {
+        name: String,
+        blocks: Vec<ExtendedBlock>,
+        flushed: u64,
+        sent: u64,
+        is_asked_for: bool,
+    },
+    /// Its file is closed, and somebody else looks what it is.
+    Looking {
+        name: String,
+        blocks: Vec<ExtendedBlock>,
+        flushed: u64,
+        sent: u64,
+    },
     Completing {
         name: String,
         file: u64,
         blocks: Vec<ExtendedBlock>,
+    },
+    /// It writes to a closed file again: within its last block, or behind it.
+    Appending {
+        name: String,
+    },
+    /// It makes a closed file shorter: these blocks stay, the last one perhaps cut.
+    Truncating {
+        name: String,
+        blocks: Vec<ExtendedBlock>,
+    },
+    /// It gives the blocks of files to another one.
+    Joining {
+        to: String,
+        from: Vec<String>,
     },
     Renaming {
         from: String,
@@ -100,7 +146,8 @@ pub struct Call {
 
 impl Client {
     pub fn new(number: usize) -> Self {
-        Self { number, files: BTreeMap::new(), next_name: 0, next_call: 0, work: Work::Idle, pending: None }
+        let (files, work) = (BTreeMap::new(), Work::Idle);
+        Self { number, files, next_name: 0, next_call: 0, promised: 0, work, pending: None }
     }
 
     pub fn name(&self) -> String {
@@ -131,7 +178,16 @@ impl Client {
         };
         self.next_name += 1;
         let new = format!("f{}", self.next_name);
-        match (random.u8(..8), some(random, &self.files)) {
+        match (random.u8(..14), some(random, &self.files)) {
+            (10, Some(name)) if !self.files[&name].is_empty() => Work::Appending { name },
+            (8 | 11, Some(name)) => match self.truncated(&name, random) {
+                Some(blocks) => Work::Truncating { name, blocks },
+                None => Work::Creating { name: new },
+            },
+            (9 | 12 | 13, Some(to)) => match self.joined_to(&to) {
+                from if from.is_empty() => Work::Creating { name: new },
+                from => Work::Joining { to, from },
+            },
             (0, Some(from)) => Work::Renaming { from, to: new },
             (1, Some(from)) => match some(random, &self.files).filter(|to| *to != from) {
                 Some(to) => Work::Replacing { from, to },
@@ -140,6 +196,32 @@ impl Client {
             (2 | 3, Some(name)) => Work::Deleting { name },
             _ => Work::Creating { name: new },
         }
+    }
+
+    /// Blocks that a file is to have that is made shorter; none if it cannot be.
+    fn truncated(&self, name: &str, random: &mut fastrand::Rng) -> Option<Vec<ExtendedBlock>> {
+        let block = |(id, length): &(i64, u64)| ExtendedBlock {
+            id: id.cast_unsigned(),
+            length: Some(*length),
+            ..ExtendedBlock::default()
+        };
+        let blocks = self.files[name].iter().filter(|(id, _)| *id > 0);
+        let mut blocks: Vec<ExtendedBlock> = blocks.map(block).collect();
+        blocks.truncate(random.usize(1..=blocks.len().max(1)));
+        let last = blocks.last_mut()?;
+        last.length = Some(random.u64(1..=last.length()));
+        Some(blocks)
+    }
+
+    /// Files whose blocks another one may get: of the same form, and not without blocks.
+    fn joined_to(&self, to: &str) -> Vec<String> {
+        let form = |blocks: &Blocks| blocks.first().map(|(id, _)| *id < 0);
+        let of = form(&self.files[to]);
+        let fitting = self.files.iter().filter(|(name, blocks)| {
+            // A name may have been given to a file of another form.
+            *name != to && of.is_some() && form(blocks) == of && self.files[to].len() + blocks.len() < 8
+        });
+        fitting.map(|(name, _)| name.clone()).take(1).collect()
     }
 
     fn next_request(&self, random: &mut fastrand::Rng) -> (&'static str, Vec<u8>) {
@@ -169,7 +251,8 @@ impl Client {
                 let request = calls::AddBlockRequest {
                     src: self.path(name),
                     client_name,
-                    previous: blocks.last().cloned(),
+                    // One that appends behind a full block was told of none.
+                    previous: blocks.last().filter(|last| last.stamp > 0).cloned(),
                     excluded: excluded.iter().map(info).collect(),
                     file_id: Some(*file),
                     ..calls::AddBlockRequest::default()
@@ -195,6 +278,29 @@ impl Client {
                 let request = update_pipeline(client_name, old, new, left);
                 ("updatePipeline", request.encode_to_vec())
             }
+            Work::Flushing { name, file, flushed, .. } => {
+                let length = random.bool().then(|| flushed.cast_signed());
+                let request = calls::FsyncRequest {
+                    src: self.path(name),
+                    client_name,
+                    last_block_length: length,
+                    file_id: Some(*file),
+                };
+                ("fsync", request.encode_to_vec())
+            }
+            Work::Gone { name, is_asked_for: true, .. } => {
+                let request =
+                    calls::RecoverLeaseRequest { src: self.path(name), client_name: "other".to_owned() };
+                ("recoverLease", request.encode_to_vec())
+            }
+            Work::Gone { name, .. } => {
+                ("isFileClosed", calls::PathRequest { src: self.path(name) }.encode_to_vec())
+            }
+            Work::Looking { name, .. } => {
+                let request =
+                    calls::BlockLocationsRequest { src: self.path(name), offset: 0, length: u64::MAX };
+                ("getBlockLocations", request.encode_to_vec())
+            }
             Work::Completing { name, file, blocks } => {
                 let request = calls::CompleteRequest {
                     src: self.path(name),
@@ -203,6 +309,20 @@ impl Client {
                     file_id: Some(*file),
                 };
                 ("complete", request.encode_to_vec())
+            }
+            Work::Appending { name } => {
+                let is_coded = self.files[name].iter().any(|(id, _)| *id < 0);
+                let flags = Some(if is_coded || random.u8(..4) == 0 { APPEND | NEW_BLOCK } else { APPEND });
+                ("append", calls::AppendRequest { src: self.path(name), client_name, flags }.encode_to_vec())
+            }
+            Work::Truncating { name, blocks } => {
+                let length = blocks.iter().map(ExtendedBlock::length).sum();
+                let src = self.path(name);
+                ("truncate", calls::TruncateRequest { src, length, client_name }.encode_to_vec())
+            }
+            Work::Joining { to, from } => {
+                let sources = from.iter().map(|name| self.path(name)).collect();
+                ("concat", calls::ConcatRequest { target: self.path(to), sources }.encode_to_vec())
             }
             Work::Renaming { from, to } => {
                 let (src, dst) = (self.path(from), self.path(to));
@@ -228,13 +348,16 @@ impl Client {
             Work::Adding { blocks, .. } | Work::Completing { blocks, .. } => blocks.as_slice(),
             Work::Abandoning { blocks, .. }
             | Work::Stamping { blocks, .. }
+            | Work::Flushing { blocks, .. }
+            | Work::Gone { blocks, .. }
+            | Work::Looking { blocks, .. }
             | Work::Updating { blocks, .. } => &blocks[..blocks.len() - 1],
             _ => &[],
         };
         // What is being replaced or deleted may go as soon as the call has been carried out.
         let doomed = match &self.work {
             Work::Replacing { to, .. } => Some(to),
-            Work::Deleting { name } => Some(name),
+            Work::Deleting { name } | Work::Truncating { name, .. } => Some(name),
             _ => None,
         };
         let kept = self.files.iter().filter(move |(name, _)| Some(*name) != doomed);
@@ -272,6 +395,27 @@ impl Client {
                 self.work = Work::Adding { name, file, blocks, excluded: Vec::new() };
                 return Some(located(ExtendedBlock { stamp, ..old }, &left));
             }
+            Work::Flushing { name, blocks, located, flushed, dies: true, .. } => {
+                let (sent, is_asked_for) = (located.block.length(), flushed % 2 == 0);
+                self.work = Work::Gone { name, blocks, flushed, sent, is_asked_for };
+            }
+            Work::Flushing { name, file, mut blocks, located, flushed, .. } => {
+                blocks.pop();
+                self.promised = flushed;
+                self.work = Work::Adding { name, file, blocks, excluded: Vec::new() };
+                return Some(*located);
+            }
+            Work::Gone { name, blocks, flushed, sent, is_asked_for } => {
+                self.work = if is_true() {
+                    Work::Looking { name, blocks, flushed, sent }
+                } else {
+                    Work::Gone { name, blocks, flushed, sent, is_asked_for }
+                };
+            }
+            Work::Looking { name, blocks, flushed, sent } => {
+                let located = calls::BlockLocationsResponse::decode(result).expect("it is one");
+                self.found(name, &blocks, flushed..=sent, &located.locations.expect("it is a file").blocks);
+            }
             Work::Completing { name, file, blocks } => {
                 if is_true() {
                     let blocks =
@@ -279,6 +423,23 @@ impl Client {
                     self.files.insert(name, blocks);
                 } else {
                     self.work = Work::Completing { name, file, blocks };
+                }
+            }
+            Work::Appending { name } => self.append(name, result),
+            Work::Truncating { name, blocks } => {
+                let last = blocks.last().expect("one stays").length();
+                self.files.remove(&name);
+                // Either way somebody looks what it is: its last block may have another stamp.
+                self.work = if is_true() {
+                    Work::Looking { name, blocks, flushed: last, sent: last }
+                } else {
+                    Work::Gone { name, blocks, flushed: last, sent: last, is_asked_for: last % 2 == 0 }
+                };
+            }
+            Work::Joining { to, from } => {
+                for name in from {
+                    let blocks = self.files.remove(&name).expect("it was there");
+                    self.files.get_mut(&to).expect("it was there").extend(blocks);
                 }
             }
             Work::Renaming { from, to } => {
@@ -298,6 +459,73 @@ impl Client {
         None
     }
 
+    /// Goes on with a closed file: within its last block, if it was told where that is, else behind it.
+    fn append(&mut self, name: String, result: &[u8]) {
+        let answer = calls::AppendResponse::decode(result).expect("it is one");
+        let file = answer.status.and_then(|status| status.id).expect("it has one");
+        let block = |(id, length)| ExtendedBlock {
+            id: i64::cast_unsigned(id),
+            length: Some(length),
+            ..<_>::default()
+        };
+        let mut blocks: Vec<ExtendedBlock> =
+            self.files.remove(&name).expect("it was there").into_iter().map(block).collect();
+        self.work = match answer.block {
+            Some(last) => {
+                let known = blocks.last_mut().expect("it has one");
+                assert_eq!(
+                    (known.id, known.length),
+                    (last.block.id, last.block.length),
+                    "it is as it was left"
+                );
+                *known = last.block.clone();
+                if last.locations.is_empty() {
+                    Work::Adding { name, file, blocks, excluded: Vec::new() }
+                } else {
+                    self.promised = known.length();
+                    let node = |node: &DatanodeInfo| (0, node.id.uuid[3..].parse().expect("a number"));
+                    let left = last.locations.iter().map(node).collect();
+                    Work::Stamping { name, file, blocks, left }
+                }
+            }
+            None => Work::Adding { name, file, blocks, excluded: Vec::new() },
+        };
+    }
+
+    /// Takes what has become of a file whose writer was gone: all that was promised, and nothing that was never written.
+    fn found(
+        &mut self,
+        name: String,
+        blocks: &[ExtendedBlock],
+        promised: std::ops::RangeInclusive<u64>,
+        located: &[LocatedBlock],
+    ) {
+        let of = |block: &ExtendedBlock| (block.id.cast_signed(), block.length());
+        let found: Blocks = located.iter().map(|one| of(&one.block)).collect();
+        let (last, before) = blocks.split_last().expect("it has begun one");
+        let before: Blocks = before.iter().map(of).collect();
+        assert_eq!(found[..before.len()], before, "{name}: what had ended stays");
+        match &found[before.len()..] {
+            [] => assert_eq!(*promised.start(), 0, "{name}: {} is gone", last.id.cast_signed()),
+            [(id, length)] => {
+                let is_right = *id == last.id.cast_signed() && promised.contains(length) && *length > 0;
+                assert!(is_right, "{name}: {id} has {length} bytes, and {promised:?} were written");
+            }
+            _ => panic!("{name}: {found:?}, and it wrote {blocks:?}"),
+        }
+        self.files.insert(name, found);
+    }
+
+    /// The last block, of which bytes were promised, and how many; none if nothing was.
+    pub fn promised_of_last(&self) -> Option<(&ExtendedBlock, u64)> {
+        match &self.work {
+            Work::Gone { blocks, flushed, .. } => {
+                Some((blocks.last()?, *flushed)).filter(|(_, flushed)| *flushed > 0)
+            }
+            _ => None,
+        }
+    }
+
     /// Goes on after it has written a block to all of its nodes, or found one of them gone: with those that are `left`, if it can, or
     /// with another block.
     pub fn wrote(
@@ -312,7 +540,14 @@ impl Client {
         };
         blocks.push(block);
         self.work = match broken {
-            Some(_) if !left.is_empty() && random.bool() => Work::Stamping { name, file, blocks, left },
+            Some(_) if !left.is_empty() && (self.promised > 0 || random.bool()) => {
+                Work::Stamping { name, file, blocks, left }
+            }
+            // It cannot go on, and was told that a part is kept.
+            Some(_) if self.promised > 0 => {
+                let sent = blocks.last().expect("it wrote one").length();
+                Work::Gone { name, blocks, flushed: self.promised, sent, is_asked_for: random.bool() }
+            }
             Some(node) => {
                 excluded.push(node);
                 Work::Abandoning { name, file, blocks, excluded }

@@ -74,6 +74,22 @@ impl World {
         );
     }
 
+    /// Of each block of which a writer was promised bytes that is gone, they are somewhere.
+    pub fn check_promised(&self) {
+        for client in &self.clients {
+            let Some((block, promised)) = client.promised_of_last() else { continue };
+            let (id, stamp) = (block.id.cast_signed(), block.stamp);
+            let has_them = |node: &Node| node.has(id).is_some_and(|has| has.0 >= stamp && has.1 >= promised);
+            let is_there = self.nodes.iter().any(has_them);
+            assert!(
+                is_there,
+                "{} bytes of {id} were promised to {}, and are nowhere",
+                promised,
+                client.name()
+            );
+        }
+    }
+
     /// True while the NameNode may not know yet that a replica of a block is gone.
     fn has_lost_lately(&self, group: i64) -> bool {
         self.lost_in.get(&group).is_some_and(|step| self.steps - step < NOTICE_STEPS_MAX)
@@ -131,7 +147,8 @@ impl World {
         for target in &repair.targets {
             let (id, length) = unit(repair.id, repair.length, target.index as u8);
             let node = &mut self.nodes[number(&target.uuid)];
-            if !node.is_up || node.is_full || node.replicas.contains_key(&id) {
+            let is_in_the_way = node.unfinished.get(&id).is_some_and(|has| has.0 >= repair.stamp);
+            if !node.is_up || node.is_full || node.replicas.contains_key(&id) || is_in_the_way {
                 continue;
             }
             node.finish(id, repair.stamp, length);
@@ -160,7 +177,10 @@ impl World {
             assert!(node.has_good(id, stamp), "{path}: {id} of node {place} is damaged");
             assert_eq!(node.replicas.get(&id), Some(&(stamp, length)), "{path}: {id}");
         }
-        let of_it = |node: &Node| node.replicas.keys().filter(|id| BlockId(**id).group().0 == group).count();
+        let of_it = |node: &Node| {
+            let all = node.replicas.keys().chain(node.unfinished.keys());
+            all.filter(|id| BlockId(**id).group().0 == group).count()
+        };
         let kept: usize = self.nodes.iter().map(of_it).sum();
         assert_eq!(kept, expected.len(), "{path}: what is needless of {group} is gone");
     }

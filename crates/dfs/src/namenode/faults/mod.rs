@@ -8,9 +8,11 @@
 mod clients;
 mod mending;
 mod nodes;
+mod tally;
 mod world;
 
-use world::{Tally, World};
+use tally::Tally;
+use world::World;
 
 /// Steps of one run.
 const STEPS: usize = 1_500;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::wire::proto::cluster::{BlockRef, Notice, Repair, Replica};
+use crate::wire::proto::cluster::{BlockRef, Held, Notice, Recovery, Repair, Replica, ReplicaState};
 
 /// A message on its way to the NameNode. They arrive in order, or not at all.
 #[derive(Clone, Debug)]
@@ -26,6 +26,12 @@ pub struct Node {
     pub replicas: BTreeMap<i64, (u64, u64)>,
     /// Those of them whose bytes are not those that were written.
     pub damaged: BTreeSet<i64>,
+    /// Replicas without their end: block to stamp and length.
+    pub unfinished: BTreeMap<i64, (u64, u64)>,
+    /// Those of them that its machine may have lost the end of.
+    pub from_disk: BTreeSet<i64>,
+    /// What it says of blocks whose writers are gone.
+    pub held: BTreeMap<i64, Held>,
     /// The repairs that it works at.
     pub work: BTreeMap<u64, Repair>,
     pub outbox: VecDeque<Message>,
@@ -39,6 +45,9 @@ impl Node {
             is_full: false,
             replicas: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            unfinished: BTreeMap::new(),
+            from_disk: BTreeSet::new(),
+            held: BTreeMap::new(),
             work: BTreeMap::new(),
             outbox: VecDeque::new(),
         }
@@ -62,7 +71,9 @@ impl Node {
     /// Sends a whole report: the replicas are looked at after it has begun. What is damaged is said again
     /// before it ends: from then on the NameNode relies on it.
     pub fn report(&mut self) {
-        let replicas: Vec<Replica> = self.replicas.iter().map(|(id, kept)| replica(*id, *kept)).collect();
+        let whole = self.replicas.iter().map(|(id, kept)| replica(*id, *kept));
+        let replicas: Vec<Replica> =
+            whole.chain(self.unfinished.iter().map(|(id, kept)| unfinished(*id, *kept))).collect();
         self.outbox.push_back(Message::ReportBegins);
         for part in replicas.chunks(3) {
             self.outbox.push_back(Message::ReportPart(part.to_vec()));
@@ -75,9 +86,65 @@ impl Node {
 
     /// A writer ends a replica here.
     pub fn finish(&mut self, id: i64, stamp: u64, length: u64) {
+        self.unfinished.remove(&id);
+        self.from_disk.remove(&id);
         self.replicas.insert(id, (stamp, length));
         self.damaged.remove(&id);
         self.tell(replica(id, (stamp, length)), false);
+    }
+
+    /// A writer is gone that has written so much of a replica.
+    pub fn leave(&mut self, id: i64, stamp: u64, length: u64) {
+        self.replicas.remove(&id);
+        self.unfinished.insert(id, (stamp, length));
+        self.tell(unfinished(id, (stamp, length)), false);
+    }
+
+    /// What it has of a block: its stamp and length, whole or not.
+    pub fn has(&self, id: i64) -> Option<(u64, u64)> {
+        self.replicas
+            .get(&id)
+            .or_else(|| self.unfinished.get(&id))
+            .copied()
+            .filter(|_| !self.damaged.contains(&id))
+    }
+
+    /// Does what it is told of blocks whose writers are gone, each time that it is told; how many it has ended.
+    pub fn recover(&mut self, orders: &[Recovery]) -> u64 {
+        self.held.retain(|id, held| orders.iter().any(|order| (order.id, order.stamp) == (*id, held.stamp)));
+        let mut ended = 0;
+        for order in orders {
+            let has = self.has(order.id).filter(|has| has.0 <= order.stamp);
+            let Some(length) = order.length else {
+                let (replica_stamp, length) = has.unwrap_or_default();
+                let (has_replica, is_from_disk) = (has.is_some(), self.from_disk.contains(&order.id));
+                let (id, stamp) = (order.id, order.stamp);
+                let held = Held { id, stamp, has_replica, replica_stamp, length, is_from_disk };
+                self.held.insert(id, held);
+                continue;
+            };
+            // It may have lost its end since it said what it has.
+            let is_from_disk = self.from_disk.contains(&order.id);
+            if let Some(has) = has.filter(|has| has.1 >= length || !is_from_disk) {
+                assert!(has.1 >= length, "node {}: {order:?}, and it has {has:?}", self.number);
+                assert!(has.0 < order.stamp || has.1 == length, "a stamp has one length: {order:?}, {has:?}");
+                self.finish(order.id, order.stamp, length);
+                ended += 1;
+            }
+        }
+        ended
+    }
+
+    /// Its process ends; the end of a replica that is not whole may be lost with its machine.
+    pub fn crash(&mut self, mut lost: impl FnMut(i64, u64) -> u64) {
+        self.is_up = false;
+        self.outbox.clear();
+        self.work.clear();
+        self.held.clear();
+        for (id, has) in &mut self.unfinished {
+            has.1 = lost(*id, has.1);
+            self.from_disk.insert(*id);
+        }
     }
 
     /// Finds that a replica is damaged.
@@ -107,6 +174,11 @@ impl Node {
         let mut gone = Vec::new();
         for order in orders {
             assert_eq!(order.storage, self.storage(), "an order goes to the node that has the storage");
+            if let Some(kept) = self.unfinished.get(&order.id).copied().filter(|kept| kept.0 <= order.stamp) {
+                self.unfinished.remove(&order.id);
+                self.from_disk.remove(&order.id);
+                self.tell(unfinished(order.id, kept), true);
+            }
             if let Some(kept) = self.replicas.get(&order.id).copied().filter(|kept| kept.0 <= order.stamp) {
                 self.replicas.remove(&order.id);
                 let was_damaged = self.damaged.remove(&order.id);
@@ -126,4 +198,8 @@ impl Node {
 
 fn replica(id: i64, (stamp, length): (u64, u64)) -> Replica {
     Replica { id, stamp, length, state: 0 }
+}
+
+fn unfinished(id: i64, (stamp, length): (u64, u64)) -> Replica {
+    Replica { id, stamp, length, state: ReplicaState::WaitingForRecovery.into() }
 }

@@ -8,6 +8,7 @@ use prost::Message as _;
 use super::clients::{BLOCK_MAX, Client, POLICY, Place, UNIT_MAX, Work};
 use super::mending::{geometry, unit};
 use super::nodes::{Message, Node};
+use super::tally::Tally;
 use crate::ids::{BlockId, CallerId};
 use crate::namenode::namespace::User;
 use crate::namenode::state::{Image, State};
@@ -26,85 +27,10 @@ pub const NODES: usize = 8;
 pub const RACKS: usize = 2;
 const CLIENTS: usize = 3;
 
+/// Milliseconds after which a file is taken from a writer that is gone. One that is there calls each second or so.
+const LEASE_MS_MAX: u64 = 30_000;
 /// Notices that a heartbeat overtakes at most: a link sends them as they come.
 const NOTICES_OVERTAKEN_MAX: usize = 3;
-
-/// What happened, so that a run without faults proves nothing.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    namenode_crashes: u64,
-    records_lost: u64,
-    images: u64,
-    node_crashes: u64,
-    connections_lost: u64,
-    messages_doubled: u64,
-    answers_lost: u64,
-    answers_repeated: u64,
-    pipelines_broken: u64,
-    pipelines_resumed: u64,
-    full_nodes: u64,
-    deletions: u64,
-    files_closed: u64,
-    safe_mode_refusals: u64,
-    pub replicas_damaged: u64,
-    pub replicas_gone: u64,
-    pub units_rebuilt: u64,
-    pub replicas_copied: u64,
-    pub repairs_failed: u64,
-    repairs_dropped: u64,
-    pub needless_deleted: u64,
-}
-
-impl Tally {
-    fn each(&mut self) -> [&mut u64; 21] {
-        [
-            &mut self.namenode_crashes,
-            &mut self.records_lost,
-            &mut self.images,
-            &mut self.node_crashes,
-            &mut self.connections_lost,
-            &mut self.messages_doubled,
-            &mut self.answers_lost,
-            &mut self.answers_repeated,
-            &mut self.pipelines_broken,
-            &mut self.pipelines_resumed,
-            &mut self.full_nodes,
-            &mut self.deletions,
-            &mut self.files_closed,
-            &mut self.safe_mode_refusals,
-            &mut self.replicas_damaged,
-            &mut self.replicas_gone,
-            &mut self.units_rebuilt,
-            &mut self.replicas_copied,
-            &mut self.repairs_failed,
-            &mut self.repairs_dropped,
-            &mut self.needless_deleted,
-        ]
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        let mut other = other.clone();
-        for (own, more) in self.each().into_iter().zip(other.each()) {
-            *own += *more;
-        }
-    }
-
-    pub fn faults(&self) -> u64 {
-        self.namenode_crashes
-            + self.node_crashes
-            + self.connections_lost
-            + self.messages_doubled
-            + self.answers_lost
-            + self.full_nodes
-            + self.replicas_damaged
-            + self.replicas_gone
-    }
-
-    pub fn assert_all_happened(&mut self) {
-        let text = format!("{self:?}");
-        assert!(self.each().into_iter().all(|count| *count > 100), "each has to happen: {text}");
-    }
-}
 
 /// An answer that waits for its record to be on disk.
 struct Answered {
@@ -139,7 +65,13 @@ pub struct World {
 }
 
 fn rules() -> Rules {
-    Rules { superuser: "root".to_owned(), block_size_min: 0, safe_mode_extension_ms: 500, ..Rules::default() }
+    Rules {
+        superuser: "root".to_owned(),
+        block_size_min: 0,
+        safe_mode_extension_ms: 500,
+        lease_ms_max: LEASE_MS_MAX,
+        ..Rules::default()
+    }
 }
 
 fn root() -> User {
@@ -205,7 +137,7 @@ impl World {
                 _ => self.start_node(),
             },
         }
-        self.state.tick(self.now.steady_ms, &mut self.chance);
+        self.tick();
         self.state.check_counts();
     }
 
@@ -222,8 +154,20 @@ impl World {
         result
     }
 
+    /// The NameNode looks at its clock, and keeps what it has changed by that.
+    fn tick(&mut self) {
+        self.state.tick(self.now, &mut self.chance);
+        self.journal.extend(self.state.take_records());
+    }
+
     fn client_calls(&mut self) {
         let at = self.random.usize(..CLIENTS);
+        if !matches!(self.clients[at].work, Work::Gone { .. }) {
+            let renew = calls::RenewLeaseRequest { client_name: self.clients[at].name() }.encode_to_vec();
+            let renewed =
+                self.context(None, |state, context| state.call(context, "renewLease", renew.into()));
+            renewed.expect("it may always be said");
+        }
         if self.answers.iter().any(|answer| answer.client == at) {
             return; // it waits
         }
@@ -265,21 +209,132 @@ impl World {
                     (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
                     // No node is left: it tries all of them again.
                     (Exception::TooFewDatanodes, Work::Adding { excluded, .. }) => excluded.clear(),
+                    // No node that has its last block is there.
+                    (Exception::Io, work @ Work::Appending { .. }) => *work = Work::Idle,
                     (_, work) => panic!("{work:?} is refused: {refusal}"),
                 }
                 return;
             }
         };
+        let was_flushing = matches!(client.work, Work::Flushing { .. });
         let was_completing = matches!(client.work, Work::Completing { .. });
-        if let Some(located) = client.answered(&result) {
+        let (was_stamping, was_looking) =
+            (matches!(client.work, Work::Stamping { .. }), matches!(client.work, Work::Looking { .. }));
+        let was_truncating = matches!(client.work, Work::Truncating { .. });
+        self.tally.files_joined += u64::from(matches!(client.work, Work::Joining { .. }));
+        self.tally.files_appended += u64::from(matches!(client.work, Work::Appending { .. }));
+        let located = client.answered(&result);
+        if was_truncating {
+            self.tally.files_truncated += 1;
+            if let Work::Gone { blocks, .. } = &mut client.work {
+                let last = blocks.last_mut().expect("one stays");
+                last.stamp = self.stamps[&last.id.cast_signed()];
+                self.tally.files_cut += 1;
+            }
+        }
+        if let Work::Gone { .. } = client.work {
+            self.tally.writers_gone += u64::from(was_flushing);
+        }
+        if was_looking {
+            self.tally.files_recovered += 1;
+            let located = calls::BlockLocationsResponse::decode(&result[..]).expect("it is one");
+            for block in located.locations.into_iter().flat_map(|located| located.blocks) {
+                self.stamps.insert(block.block.id.cast_signed(), block.block.stamp);
+            }
+        }
+        if let Some(located) = located {
             self.write(at, &located);
+        } else if was_stamping && self.has_faults && self.random.u8(..4) == 0 {
+            self.die_with_new_stamp(at);
         } else if was_completing && self.clients[at].work == Work::Idle {
             self.tally.files_closed += 1;
         }
     }
 
+    /// A client writes a part of a block, and perhaps has that kept; then it may be gone. False if it goes on at once.
+    fn write_part(&mut self, at: usize, located: &LocatedBlock) -> bool {
+        let (id, stamp, before) =
+            (located.block.id.cast_signed(), located.block.stamp, located.block.length());
+        let numbers =
+            located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
+        let numbers: Vec<usize> = numbers.collect();
+        let indices = located.indices.as_deref().map_or(vec![0; numbers.len()], <[u8]>::to_vec);
+        let is_broken = numbers.iter().any(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
+        let length_max = if id < 0 { 3 * UNIT_MAX } else { BLOCK_MAX };
+        let sent = self.random.u64(before..=length_max);
+        let can_flush = !is_broken && id > 0 && sent > 0;
+        let flushed = if can_flush && self.random.bool() { self.random.u64(before.max(1)..=sent) } else { 0 };
+        let dies = self.random.u8(..3) > 0;
+        if flushed == 0 && !dies {
+            return false;
+        }
+        let promised = self.clients[at].promised.max(flushed);
+        for (index, number) in indices.into_iter().zip(numbers) {
+            let node = &mut self.nodes[number];
+            // Those of a pipeline that goes on had its stamp and bytes before the NameNode was told, whatever has happened since.
+            let has_it = before > 0 || (node.is_up && !node.is_full && (!is_broken || self.random.bool()));
+            let has = self.random.u64(before.max(promised)..=sent.max(promised));
+            let (unit, length) = match geometry(id) {
+                // Of a stripe that is not whole there is no parity yet.
+                Some(geometry) if usize::from(index) >= geometry.schema().data_units() => {
+                    let stripe = geometry.cell_size() * geometry.schema().data_units() as u64;
+                    super::mending::unit(id, has / stripe * stripe, index)
+                }
+                _ => super::mending::unit(id, has, index),
+            };
+            if has_it && sent > 0 && !node.damaged.contains(&unit) {
+                node.leave(unit, stamp, length);
+                if !node.is_up {
+                    node.outbox.clear();
+                    node.from_disk.insert(unit);
+                }
+            }
+        }
+        self.stamps.insert(id, stamp);
+        let block = ExtendedBlock { length: Some(sent.max(promised)), ..located.block.clone() };
+        let Work::Adding { name, file, mut blocks, .. } = self.clients[at].work.clone() else {
+            unreachable!("it was adding a block")
+        };
+        blocks.push(ExtendedBlock { length: Some(before), ..block.clone() });
+        self.clients[at].work = if flushed > 0 {
+            let located = Box::new(LocatedBlock { block, ..located.clone() });
+            Work::Flushing { name, file, blocks, located, flushed: promised, dies }
+        } else {
+            self.tally.writers_gone += 1;
+            let (sent, is_asked_for) = (sent.max(promised), self.random.bool());
+            Work::Gone { name, blocks, flushed: promised, sent, is_asked_for }
+        };
+        true
+    }
+
+    /// A writer is gone while it brings the nodes that are left to a new stamp.
+    fn die_with_new_stamp(&mut self, at: usize) {
+        let client = &mut self.clients[at];
+        let Work::Updating { name, blocks, left, stamp, .. } = client.work.clone() else {
+            unreachable!("it has a stamp")
+        };
+        let last = blocks.last().expect("it writes one");
+        let (id, length, promised) = (last.id.cast_signed(), last.length(), client.promised);
+        let is_asked_for = stamp.is_multiple_of(2);
+        client.work = Work::Gone { name, blocks, flushed: promised, sent: length, is_asked_for };
+        self.tally.writers_gone += 1;
+        for (index, node) in left {
+            let (unit, bytes) = super::mending::unit(id, length, index);
+            let node = &mut self.nodes[node];
+            if let Some(has) = node.has(unit).filter(|_| node.is_up && self.random.bool()) {
+                node.leave(unit, stamp, has.1.min(bytes));
+            }
+        }
+    }
+
     /// A client writes a block to the nodes that it was given: if one is gone, those before it may have it or not.
     fn write(&mut self, at: usize, located: &LocatedBlock) {
+        if located.block.length() == 0 {
+            self.clients[at].promised = 0;
+        }
+        if self.has_faults && self.random.u8(..5) == 0 && self.write_part(at, located) {
+            return;
+        }
         let targets =
             located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
         let targets: Vec<usize> = targets.collect();
@@ -289,7 +344,8 @@ impl World {
         let length = match geometry(id) {
             _ if located.block.length() > 0 => {
                 self.tally.pipelines_resumed += 1;
-                located.block.length()
+                let before = located.block.length();
+                if id > 0 { self.random.u64(before..=BLOCK_MAX) } else { before }
             }
             None => {
                 assert_eq!(different.len(), targets.len(), "a node gets one replica");
@@ -303,21 +359,34 @@ impl World {
                 length.clamp(1, 3 * UNIT_MAX)
             }
         };
-        let broken =
-            targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
         let places: Vec<Place> = indices.into_iter().zip(targets).collect();
+        // What is known to be damaged is not appended to.
+        let takes = |(index, node): &Place| {
+            let node = &self.nodes[*node];
+            node.is_up && !node.is_full && !node.damaged.contains(&unit(id, length, *index).0)
+        };
+        let left: Vec<Place> = places.iter().copied().filter(takes).collect();
+        let broken = places.iter().find(|place| !takes(place)).map(|(_, node)| *node);
         for (index, node) in places.iter().copied() {
             let node = &mut self.nodes[node];
             let (id, length) = unit(id, length, index);
-            if length > 0 && node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
+            let is_damaged = node.damaged.contains(&id);
+            let takes = node.is_up && !node.is_full && !is_damaged;
+            if length > 0 && takes && (broken.is_none() || self.random.bool()) {
                 node.finish(id, stamp, length);
+            } else if length > 0 && located.block.length() > 0 && !is_damaged {
+                // It was brought to the stamp before the NameNode was told.
+                node.leave(id, stamp, length);
+                if !node.is_up {
+                    node.outbox.clear();
+                    node.from_disk.insert(id);
+                }
             }
         }
         self.stamps.insert(id, stamp);
         self.tally.pipelines_broken += u64::from(broken.is_some());
         let block = ExtendedBlock { length: Some(length), ..located.block.clone() };
-        let mut left = places;
-        left.retain(|(_, node)| self.nodes[*node].is_up && !self.nodes[*node].is_full);
+        let mut left = left;
         // As the client: it needs as many units as hold data.
         let needed = if geometry(id).is_some() { 3 } else { 1 };
         if left.iter().map(|(_, node)| node).collect::<BTreeSet<_>>().len() < needed {
@@ -401,7 +470,8 @@ impl World {
         }
         let (uuid, storages) = (self.nodes[at].uuid(), vec![self.storage(at)]);
         let repairs = self.nodes[at].work.keys().copied().collect();
-        let argument = HeartbeatRequest { uuid, storages, transfers: 0, repairs }.encode_to_vec();
+        let held = self.nodes[at].held.values().copied().collect();
+        let argument = HeartbeatRequest { uuid, storages, transfers: 0, repairs, held }.encode_to_vec();
         let argument = Bytes::from(argument);
         let result = self.context(None, |state, context| state.cluster_call(context, "heartbeat", argument));
         let orders = HeartbeatResponse::decode(&result.expect("it makes sense")[..]).expect("it is one");
@@ -413,6 +483,12 @@ impl World {
         for id in gone {
             self.check_deleted(at, id);
         }
+        if self.has_faults && self.random.u8(..8) == 0 {
+            self.tally.orders_lost += orders.recoveries.len() as u64;
+        } else {
+            self.tally.replicas_ended += self.nodes[at].recover(&orders.recoveries);
+        }
+        self.check_promised();
         for repair in orders.repairs {
             let places: BTreeSet<_> = repair.targets.iter().map(|target| target.index).collect();
             let is_clear = places.len() == repair.targets.len() && !places.is_empty();
@@ -476,9 +552,22 @@ impl World {
         let at = self.random.usize(..NODES);
         if self.nodes.iter().filter(|node| node.is_up).count() > 4 {
             self.tally.node_crashes += 1;
-            self.nodes[at].is_up = false;
-            self.nodes[at].outbox.clear();
-            self.nodes[at].work.clear();
+            // The machine takes what it had not brought to its disk, if another one is left that has it.
+            let has_more = |id: i64, stamp| {
+                self.nodes.iter().any(|node| {
+                    let has_it = node.has(id).is_some_and(|has| has.0 >= stamp);
+                    node.number != at && has_it && !node.from_disk.contains(&id)
+                })
+            };
+            let unfinished = self.nodes[at].unfinished.iter();
+            let lost: BTreeMap<i64, bool> =
+                unfinished.map(|(id, (stamp, _))| (*id, *id < 0 || has_more(*id, *stamp))).collect();
+            let random = &mut self.random;
+            self.nodes[at].crash(
+                |id, length| {
+                    if lost[&id] && random.bool() { random.u64(..=length) } else { length }
+                },
+            );
         }
     }
 
@@ -540,7 +629,7 @@ impl World {
             self.sync(usize::MAX);
             (0..NODES).for_each(|at| self.beat_of(at));
             (0..8).for_each(|_| self.work());
-            self.state.tick(self.now.steady_ms, &mut self.chance);
+            self.tick();
         }
         // Twice: what a report shows to be unneeded goes, and the node says so.
         for _ in 0..3 {
@@ -590,7 +679,8 @@ impl World {
         let needed = self.clients.iter().flat_map(Client::needed).map(|(id, _)| id);
         let needed: BTreeSet<i64> = needed.collect();
         for node in &self.nodes {
-            let kept: BTreeSet<i64> = node.replicas.keys().map(|id| BlockId(*id).group().0).collect();
+            let kept = node.replicas.keys().chain(node.unfinished.keys());
+            let kept: BTreeSet<i64> = kept.map(|id| BlockId(*id).group().0).collect();
             let unneeded: Vec<_> = kept.difference(&needed).collect();
             assert!(unneeded.is_empty(), "node {} keeps {unneeded:?}, which nobody needs", node.number);
         }

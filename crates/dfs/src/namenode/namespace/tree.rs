@@ -1,3 +1,4 @@
+use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -130,6 +131,11 @@ impl Tree {
     /// The client that writes a file; none for a closed one.
     pub fn holder(&self, file: InodeId) -> Option<&Arc<str>> {
         self.holders.get(&file)
+    }
+
+    /// The files that clients write, behind a number, in the order of their numbers.
+    pub fn open_files_behind(&self, id: InodeId) -> impl Iterator<Item = (InodeId, &Arc<str>)> {
+        self.holders.range((Bound::Excluded(id), Bound::Unbounded)).map(|(file, holder)| (*file, holder))
     }
 
     /// Notes who writes a file.

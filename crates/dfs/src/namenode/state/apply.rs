@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::State;
 use crate::ids::{BlockId, CallerId, GenerationStamp, InodeId};
-use crate::namenode::blocks::Block;
+use crate::namenode::blocks::{Block, Promise};
 use crate::namenode::datanodes::Deletion;
 use crate::namenode::namespace::{Content, Counts, File, Inode, Layout, Mode, Tree};
 use crate::policy::PolicyId;
@@ -34,6 +34,10 @@ impl State {
             Change::SetPolicyState(set) => self.set_policy_state(set),
             Change::NewStamp(new) => self.blocks.reserve_stamp(GenerationStamp(new.stamp)),
             Change::UpdateBlock(update) => self.update_block(update),
+            Change::BeginRecovery(begin) => self.begin_recovery(begin),
+            Change::Concat(concat) => self.concatenate(concat, time_ms),
+            Change::Truncate(truncate) => self.truncate_file(truncate, time_ms),
+            Change::Append(append) => self.open_again(append),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
             Change::Answered(answered) => {
@@ -131,6 +135,11 @@ impl State {
     fn insert_block(&mut self, file: InodeId, policy: PolicyId, new: &journal::Block) {
         let mut block = Block::new(BlockId(new.id), file, policy, GenerationStamp(new.stamp));
         (block.length, block.is_committed) = (new.length, new.is_committed);
+        block.promise = match (new.is_flushed, new.is_truncated) {
+            (_, true) => Promise::Exactly,
+            (true, false) => Promise::Beginning,
+            (false, false) => Promise::None,
+        };
         self.blocks.insert(block);
     }
 
@@ -146,7 +155,7 @@ impl State {
     fn set_last_length(&mut self, file: InodeId, length: u64) {
         let before = self.counts_of(file);
         let last = *self.file_mut(file).layout.blocks().last().expect("it has a block");
-        self.blocks.set_length(last, length);
+        self.blocks.set_flushed(last, length);
         self.tree.recount(file, before, self.counts_of(file));
     }
 
@@ -156,6 +165,21 @@ impl State {
         let block = update.block.as_ref().expect("it updates a block");
         self.blocks.restamp(BlockId(block.id), GenerationStamp(block.stamp), block.length);
         self.tree.recount(file, before, self.counts_of(file));
+    }
+
+    fn begin_recovery(&mut self, begin: &journal::BeginRecovery) {
+        let file = InodeId(begin.file);
+        self.blocks.reserve_stamp(GenerationStamp(begin.stamp));
+        let former = self.tree.take_holder(file).expect("an open file has a holder");
+        self.leases.remove(&former, file);
+        self.hold(file, &begin.holder);
+    }
+
+    /// Opens a file for a writer.
+    fn hold(&mut self, file: InodeId, holder: &str) {
+        let holder: Arc<str> = holder.into();
+        self.leases.add(&holder, file);
+        self.tree.set_holder(file, holder);
     }
 
     fn close_file(&mut self, close: &journal::CloseFile, time_ms: u64) {
@@ -192,6 +216,53 @@ impl State {
         let inode = self.tree.inode_mut(id);
         (inode.policy, inode.modified_ms) = (policy_id(replace.policy), time_ms);
         self.tree.recount(id, before, self.counts_of(id));
+    }
+
+    fn concatenate(&mut self, concat: &journal::Concat, time_ms: u64) {
+        let target = InodeId(concat.target);
+        let before = self.counts_of(target);
+        for source in concat.sources.iter().map(|id| InodeId(*id)) {
+            let inode = self.tree.remove(source, self.counts_of(source));
+            for block in inode.file().expect("it was checked").layout.blocks().iter().copied() {
+                self.blocks.give(block, target);
+                self.file_mut(target).layout.push(block);
+            }
+        }
+        self.file_mut(target).layout.shrink_to_fit();
+        self.tree.recount(target, before, self.counts_of(target));
+        let parent = self.tree.inode(target).parent;
+        for changed in [target, parent] {
+            self.tree.inode_mut(changed).modified_ms = time_ms;
+        }
+    }
+
+    fn truncate_file(&mut self, truncate: &journal::Truncate, time_ms: u64) {
+        let file = InodeId(truncate.file);
+        let before = self.counts_of(file);
+        let blocks = self.file_mut(file).layout.blocks().to_vec();
+        let (kept, gone) = blocks.split_at(usize::try_from(truncate.blocks).expect("it has so many"));
+        self.file_mut(file).layout = kept.iter().copied().collect();
+        for block in gone {
+            let removed = self.blocks.remove(*block);
+            self.delete_replicas(&removed);
+        }
+        if let Some(length) = truncate.last_length {
+            self.blocks.truncate(*kept.last().expect("a block is cut"), length);
+            self.hold(file, &truncate.holder);
+        }
+        self.tree.recount(file, before, self.counts_of(file));
+        self.tree.inode_mut(file).modified_ms = time_ms;
+    }
+
+    fn open_again(&mut self, append: &journal::Append) {
+        let file = InodeId(append.file);
+        let before = self.counts_of(file);
+        if append.within_last {
+            let last = *self.file_mut(file).layout.blocks().last().expect("it has a block");
+            self.blocks.reopen(last);
+        }
+        self.hold(file, &append.holder);
+        self.tree.recount(file, before, self.counts_of(file));
     }
 
     fn delete_subtree(&mut self, id: InodeId, time_ms: u64) {

@@ -61,6 +61,7 @@ impl State {
             return Ok(HeartbeatResponse { term, must_register: true, ..HeartbeatResponse::default() });
         };
         self.datanodes.hear(node, request, context.now.steady_ms);
+        self.take_held(node, &request.held);
         // In safe mode they wait: the operator who turned it on may have found that too much goes.
         let deletions = if self.safe_mode.is_on() {
             Vec::new()
@@ -76,7 +77,16 @@ impl State {
         let must_report = self.datanodes.take_must_report(node);
         delete.extend(self.take_surplus(node, context.now.steady_ms));
         let (repairs, cancelled) = self.give_orders(node, &request.repairs, context.now.steady_ms);
-        Ok(HeartbeatResponse { term, must_register: false, must_report, delete, repairs, cancelled })
+        let recoveries = self.recovery_orders(node);
+        Ok(HeartbeatResponse {
+            term,
+            must_register: false,
+            must_report,
+            delete,
+            repairs,
+            cancelled,
+            recoveries,
+        })
     }
 
     pub(super) fn take_report(

@@ -3,8 +3,8 @@
 use super::State;
 use super::statuses::FLAG_ERASURE_CODED;
 use crate::ids::InodeId;
-use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Mode, Path, Place};
+use crate::namenode::{Context, recovery};
 use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -21,7 +21,6 @@ const CLIENT_NAME_BYTES_MAX: usize = 1024;
 /// Bits of a request to create a file: make it if it is missing, replace it if it is there.
 const FLAG_CREATE: u32 = 1;
 const FLAG_OVERWRITE: u32 = 2;
-const FLAG_APPEND: u32 = 4;
 /// Whole replicas, whatever the policy of the directory is.
 const FLAG_SHOULD_REPLICATE: u32 = 0x80;
 
@@ -104,6 +103,7 @@ impl State {
         let answer = FileInfoResponse { status: Some(self.new_file_status(&create, context)) };
         let answer = self.commit_once(context, Change::CreateFile(create), &answer);
         self.leases.renew(&request.client_name, context.now.steady_ms);
+        self.leases.note_host(&request.client_name, context.ip);
         Ok(answer)
     }
 
@@ -141,16 +141,7 @@ impl State {
         }
         path.check_new()?;
         let illegal = |message: String| Err(Refusal::new(Exception::HadoopIllegalArgument, message));
-        if request.client_name.is_empty() || request.client_name.len() > CLIENT_NAME_BYTES_MAX {
-            return illegal(format!(
-                "the client's name has {} bytes, expected 1 to 1024",
-                request.client_name.len()
-            ));
-        }
-        if request.flags & FLAG_APPEND != 0 {
-            let message = "append is not supported by yeoul dfs";
-            return Err(Refusal::new(Exception::UnsupportedOperation, message));
-        }
+        check_client_name(&request.client_name)?;
         if request.flags & (FLAG_CREATE | FLAG_OVERWRITE) == 0 {
             return illegal(format!("neither CREATE nor OVERWRITE is in the flags {:#x}", request.flags));
         }
@@ -203,30 +194,29 @@ impl State {
 
     /// Checks that what is at the path may be replaced; the file that is, or none if the file is not to be there.
     fn check_replaced(
-        &self,
+        &mut self,
         id: InodeId,
         context: &Context<'_>,
         request: &CreateRequest,
     ) -> Result<Option<InodeId>, Refusal> {
-        let (inode, path, client) = (self.tree.inode(id), &request.src, &request.client_name);
+        let (path, client) = (&request.src, &request.client_name);
+        let is_open = self.tree.holder(id).is_some();
+        if request.flags & FLAG_OVERWRITE == 0 && is_open {
+            let steady_ms = context.now.steady_ms;
+            return Err(self.refuse_open_file(
+                id,
+                "CREATE_FILE",
+                (path.as_str(), client.as_str()),
+                steady_ms,
+            ));
+        }
+        let inode = self.tree.inode(id);
         let exists = |message| Err(Refusal::new(Exception::FileAlreadyExists, message));
         if inode.is_directory() {
             return exists(format!("{path} already exists as a directory"));
         }
         if request.flags & FLAG_OVERWRITE == 0 {
-            let Some(holder) = self.tree.holder(id) else {
-                return exists(format!(
-                    "{path} for client {} already exists",
-                    context.ip.unwrap_or_default()
-                ));
-            };
-            let whose = if **holder == **client {
-                format!("{client} is already the current lease holder")
-            } else {
-                format!("this file lease is currently owned by {holder}")
-            };
-            let message = format!("Failed to CREATE_FILE {path} for {client} because {whose}.");
-            return Err(Refusal::new(Exception::AlreadyBeingCreated, message));
+            return exists(format!("{path} for client {} already exists", context.ip.unwrap_or_default()));
         }
         context.user.check(inode, path, &self.tree.owners, Access::Write)?;
         let parent = self.tree.inode(inode.parent);
@@ -280,6 +270,18 @@ impl State {
             directories: directories.collect(),
         }
     }
+}
+
+/// Checks that a client may hold leases by this name.
+pub(super) fn check_client_name(client: &str) -> Result<(), Refusal> {
+    let illegal = |message: String| Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+    if client == recovery::HOLDER {
+        return illegal(format!("no client is called {}", recovery::HOLDER));
+    }
+    if client.is_empty() || client.len() > CLIENT_NAME_BYTES_MAX {
+        return illegal(format!("the client's name has {} bytes, expected 1 to 1024", client.len()));
+    }
+    Ok(())
 }
 
 /// The directory whose group something new gets: the deepest that is there, or the one that has what is replaced.

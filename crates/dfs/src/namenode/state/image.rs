@@ -103,6 +103,13 @@ impl Image {
     fn journal_block(&self, id: BlockId) -> journal::Block {
         let block = self.blocks.get(id).expect("files name only blocks that there are");
         let (stamp, length) = (block.stamp.0, block.length);
-        journal::Block { id: id.0, stamp, length, is_committed: block.is_committed }
+        journal::Block {
+            id: id.0,
+            stamp,
+            length,
+            is_committed: block.is_committed,
+            is_flushed: block.is_flushed(),
+            is_truncated: block.is_truncated(),
+        }
     }
 }

@@ -3,9 +3,11 @@
 //! A call first looks whether it may be carried out, changing nothing; then it makes a record with all that was chosen, and
 //! the application of that record makes the change. A restart applies the same records again.
 
+mod appending;
 mod apply;
 mod attributes;
 mod cluster;
+mod concatenating;
 mod counting;
 mod creating;
 mod image;
@@ -15,8 +17,10 @@ mod operating;
 mod pipelines;
 mod policies;
 mod reading;
+mod recovering;
 mod repairing;
 mod statuses;
+mod truncating;
 mod writing;
 
 #[cfg(test)]
@@ -24,12 +28,12 @@ mod tests;
 
 pub use image::Image;
 pub use methods::{Kind, kind_of};
+use recovering::Recoveries;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-use super::Context;
 use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
 use super::leases::Leases;
@@ -38,6 +42,7 @@ use super::repair::{Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::{SafeMode, Seen};
+use super::{Context, Now};
 use crate::ids::{BlockId, DatanodeHandle};
 use crate::policy::PolicyId;
 use crate::wire::Refusal;
@@ -113,6 +118,8 @@ pub struct State {
     crowded: BTreeSet<BlockId>,
     /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
     surplus: HashMap<DatanodeHandle, BTreeMap<BlockId, u64>>,
+    /// The last blocks of files whose writers are gone.
+    recoveries: Recoveries,
     /// When repairs begin: DataNodes that start later than others have had time to report.
     repair_from_ms: u64,
     /// The policies that new files may have.
@@ -151,6 +158,7 @@ impl State {
             orders: Orders::default(),
             crowded: BTreeSet::new(),
             surplus: HashMap::new(),
+            recoveries: Recoveries::default(),
             repair_from_ms: 0,
             enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
             cluster: String::new(),
@@ -267,12 +275,14 @@ impl State {
         self.synced = self.synced.max(sequence);
     }
 
-    /// Looks at the clock: safe mode, what may be forgotten, and what is to be mended.
-    pub fn tick(&mut self, steady_ms: u64, random: &mut fastrand::Rng) {
+    /// Looks at the clock: safe mode, what may be forgotten, what is to be mended, and who is gone.
+    pub fn tick(&mut self, now: Now, random: &mut fastrand::Rng) {
+        let steady_ms = now.steady_ms;
         self.retry_cache.expire(steady_ms);
         self.datanodes.give_up_on_silent(steady_ms, self.rules.silent_ms_max);
         self.look_at_safe_mode(steady_ms);
         self.look_after_blocks(steady_ms, random);
+        self.look_after_leases(now);
     }
 
     /// What safe mode looks at. DataNodes are counted only if a number of them is wanted: each report asks.

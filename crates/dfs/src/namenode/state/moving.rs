@@ -155,7 +155,12 @@ impl State {
     }
 
     /// Checks that an inode may be taken out of its directory.
-    fn check_removal(&self, inode: &Inode, context: &Context<'_>, path: &str) -> Result<(), Refusal> {
+    pub(super) fn check_removal(
+        &self,
+        inode: &Inode,
+        context: &Context<'_>,
+        path: &str,
+    ) -> Result<(), Refusal> {
         let parent = self.tree.inode(inode.parent);
         context.user.check(parent, path, &self.tree.owners, Access::Write)?;
         context.user.check_sticky(parent, inode, path, &self.tree.owners)

@@ -1,13 +1,15 @@
 //! Calls of operators, and what readers say of damaged replicas.
 
 use super::State;
-use crate::ids::BlockId;
+use crate::ids::{BlockId, InodeId};
 use crate::namenode::Context;
+use crate::namenode::namespace::Path;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
     BlockGroupStats, BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty, FsStatsResponse,
-    HaStateResponse, ReplicatedBlockStats, ReportBadBlocksRequest, SafeModeRequest,
+    HaStateResponse, OpenFile, OpenFilesRequest, OpenFilesResponse, ReplicatedBlockStats,
+    ReportBadBlocksRequest, SafeModeRequest,
 };
 
 /// What an operator asks of safe mode.
@@ -20,6 +22,11 @@ const SAFE_MODE_FORCE_EXIT: i32 = 4;
 const REPORT_ALL: i32 = 1;
 const REPORT_LIVE: i32 = 2;
 const REPORT_DEAD: i32 = 3;
+
+/// The type of all files that clients write.
+const OPEN_FILES_ALL: i32 = 1;
+/// Files that clients write in one answer, as in HDFS (`dfs.namenode.list.openfiles.num.responses`).
+const OPEN_FILES_MAX: usize = 1000;
 
 /// The state of a NameNode that leads.
 const HA_ACTIVE: i32 = 1;
@@ -119,6 +126,34 @@ impl State {
             info
         });
         Ok(DatanodeReportResponse { datanodes: infos.collect() })
+    }
+
+    /// The files that clients write, for `hdfs dfsadmin -listOpenFiles`.
+    pub(super) fn list_open_files(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &OpenFilesRequest,
+    ) -> Result<OpenFilesResponse, Refusal> {
+        context.user.check_superuser("listOpenFiles")?;
+        let mut response = OpenFilesResponse { types: request.types.clone(), ..OpenFilesResponse::default() };
+        let above = match request.path.as_deref().filter(|path| !path.is_empty()) {
+            Some(path) => self.place(&Path::parse(path)?, context.user)?.inode(),
+            None => Some(InodeId::ROOT),
+        };
+        // Nothing is decommissioned here, so that no file is in the way of that.
+        let is_all = request.types.is_empty() || request.types.contains(&OPEN_FILES_ALL);
+        let Some(above) = above.filter(|_| is_all) else { return Ok(response) };
+        let after = InodeId(u64::try_from(request.after).unwrap_or(0));
+        let open = self.tree.open_files_behind(after).filter(|(file, _)| self.tree.is_within(*file, above));
+        let mut open = open.map(|(file, holder)| OpenFile {
+            id: file.0.cast_signed(),
+            path: self.tree.path_of(file),
+            client_name: holder.to_string(),
+            client_host: self.leases.host(holder).to_owned(),
+        });
+        response.files = open.by_ref().take(OPEN_FILES_MAX).collect();
+        response.has_more = open.next().is_some();
+        Ok(response)
     }
 
     pub(super) fn set_safe_mode(

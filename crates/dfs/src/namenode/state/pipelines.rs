@@ -21,6 +21,8 @@ use crate::wire::proto::shared::{DatanodeInfo, ExtendedBlock, LocatedBlock, Toke
 
 /// The offset of a block whose place in its file the answer does not say.
 const NO_OFFSET: u64 = u64::MAX;
+/// The name of a unit's DataNode that has failed.
+const NO_NODE: &str = "null";
 /// DataNodes that a writer may ask for at a time.
 const ADDITIONAL_MAX: u32 = 512;
 
@@ -74,11 +76,14 @@ impl State {
         }
         self.check_length(block, length)?;
         let targets = self.targets_of(block, request);
-        let kept = Kept { id: id.0, stamp: stamp.0, length, is_committed: false };
+        let named = request.nodes.iter().filter(|node| node.uuid != NO_NODE).count();
+        let kept = Kept { id: id.0, stamp: stamp.0, length, ..Kept::default() };
         self.leases.renew(client_name, context.now.steady_ms);
         let update = UpdateBlock { file: file.0, block: Some(kept) };
         let answer = self.commit_once(context, Change::UpdateBlock(update), &Empty {});
-        self.blocks.set_targets(id, targets);
+        // One that has not registered yet since the NameNode started may have a replica, too.
+        let is_all = targets.len() == named;
+        self.blocks.set_targets(id, targets, is_all);
         Ok(answer)
     }
 

@@ -5,7 +5,6 @@ use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
 use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
-use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
     BlockLocationsRequest, BlockLocationsResponse, BoolResponse, CheckAccessRequest, ContentSummary,
@@ -81,10 +80,7 @@ impl State {
         let inode = self.existing(&path, context.user)?;
         let id = inode.id;
         if inode.is_directory() {
-            return Err(Refusal::new(
-                Exception::FileNotFound,
-                format!("Path is not a file: {}", request.src),
-            ));
+            return Err(Refusal::not_a_file(&request.src));
         }
         context.user.check(inode, path.text(), &self.tree.owners, Access::Read)?;
         let located = self.located_blocks(inode, request.offset, request.length, context);
@@ -223,7 +219,7 @@ impl State {
         request: &PathRequest,
     ) -> Result<BoolResponse, Refusal> {
         let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
-        inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
+        inode.file().ok_or_else(|| Refusal::not_a_file(&request.src))?;
         Ok(BoolResponse { result: self.tree.holder(inode.id).is_none() })
     }
 

@@ -171,23 +171,23 @@ impl State {
         for (number, id) in file.layout.blocks().iter().enumerate() {
             let block = self.blocks.block(*id);
             let is_last = number + 1 == file.layout.blocks().len();
-            let is_wanted = block.is_committed && at < end && at + block.length > offset;
+            let is_wanted = block.is_length_final() && at < end && at + block.length > offset;
             if is_wanted || is_last {
                 let located = self.readable(block, at, context);
                 if is_last {
-                    last = Some((located.clone(), block.is_committed));
+                    last = Some((located.clone(), block.is_length_final()));
                 }
                 if is_wanted {
                     blocks.push(located);
                 }
             }
-            at += if block.is_committed { block.length } else { 0 };
+            at += if block.is_length_final() { block.length } else { 0 };
         }
         LocatedBlocks {
             file_length: at,
             blocks,
             under_construction: self.tree.holder(inode.id).is_some(),
-            is_last_complete: last.as_ref().is_none_or(|(_, is_committed)| *is_committed),
+            is_last_complete: last.as_ref().is_none_or(|(_, is_final)| *is_final),
             last_block: last.map(|(located, _)| located),
             policy: self.tree.policy_of(inode.id).map(Policy::to_number),
         }

@@ -1,12 +1,16 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
+mod appending;
+mod concatenating;
 mod counts;
 mod names;
 mod operating;
 mod pipelines;
+mod recovering;
 mod reports;
 mod restarts;
 mod striped;
+mod truncating;
 mod writing;
 
 use bytes::Bytes;
@@ -58,6 +62,22 @@ impl Fixture {
     fn of(state: State) -> Self {
         let now = Now { wall_ms: 2_000_000, steady_ms: 1_000 };
         Self { state, now, random: fastrand::Rng::with_seed(7), user: user("root", &[]), next_call: 0 }
+    }
+
+    /// The NameNode as it starts again from its image, and from its whole journal, with so many DataNodes.
+    fn started_again(&mut self, datanodes: usize) -> [Self; 2] {
+        let records = self.state.take_records();
+        let image: Vec<_> = self.state.image().records().collect();
+        [image, records].map(|records| {
+            let mut state = State::new(rules());
+            records.iter().for_each(|record| state.apply(record));
+            assert_eq!(fingerprint(&state), fingerprint(&self.state));
+            let mut fixture = Self::of(state);
+            fixture.state.begin_term(3_000_000, 0);
+            (0..datanodes).for_each(|number| fixture.register(number));
+            fixture.context(None, |state, _| state.safe_mode.leave());
+            fixture
+        })
     }
 
     fn context<R>(
@@ -203,7 +223,7 @@ impl Fixture {
     }
 
     fn tick(&mut self) {
-        self.state.tick(self.now.steady_ms, &mut self.random);
+        self.state.tick(self.now, &mut self.random);
     }
 
     fn sync_all(&mut self) {

@@ -6,7 +6,7 @@ use super::State;
 use crate::ids::{BlockId, BlockIndex, GenerationStamp, InodeId};
 use crate::namenode::blocks::{Block, Target};
 use crate::namenode::namespace::{File, Inode, Path};
-use crate::namenode::{Context, placement};
+use crate::namenode::{Context, placement, recovery};
 use crate::policy::Policy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -20,7 +20,7 @@ use crate::wire::proto::namenode::{
 use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 /// Blocks of a file, as in HDFS (`dfs.namenode.fs-limits.max-blocks-per-file`).
-const BLOCKS_PER_FILE_MAX: usize = 10_000;
+pub(super) const BLOCKS_PER_FILE_MAX: usize = 10_000;
 
 impl State {
     pub(super) fn add_block(
@@ -34,12 +34,14 @@ impl State {
         let count = blocks.len();
         let (last, before_last) = (blocks.last().copied(), count.checked_sub(2).map(|at| blocks[at]));
         let previous = request.previous.as_ref().map(|block| BlockId::from_wire(block.id));
-        if previous != last {
-            let given = self.check_given_again(&request.src, previous, last, before_last)?;
+        // One that appends behind a full block names none.
+        let is_behind = |id: Option<BlockId>| previous == id || (previous.is_none() && self.is_full(id));
+        if !is_behind(last) {
+            let given = self.check_given_again(&request.src, previous, last, is_behind(before_last))?;
             // Where it was sent is known until the NameNode starts again.
             if self.blocks.block(given).targets().is_empty() {
                 let targets = self.choose_targets(request, id, context)?;
-                self.blocks.set_targets(given, targets);
+                self.blocks.set_targets(given, targets, true);
             }
             let offset = self.file_counts(self.tree.inode(id)).bytes;
             return Ok(AddBlockResponse { block: self.to_write(given, offset, context) });
@@ -61,16 +63,23 @@ impl State {
             None => None,
         };
         let offset = self.file_counts(self.tree.inode(id)).bytes
-            - last.map_or(0, |last| self.blocks.block(last).length)
-            + previous.as_ref().map_or(0, |previous| previous.length);
+            + previous
+                .as_ref()
+                .map_or(0, |previous| previous.length - self.blocks.block(BlockId(previous.id)).length);
         let targets = self.choose_targets(request, id, context)?;
         let (next, next_group, stamp) = self.blocks.counters();
         let next = if policy.is_some() { next_group } else { next };
-        let block = Kept { id: next.0, stamp: stamp.0 + 1, length: 0, is_committed: false };
+        let block = Kept { id: next.0, stamp: stamp.0 + 1, ..Kept::default() };
         self.leases.renew(&request.client_name, context.now.steady_ms);
         self.commit(context, Change::AddBlock(AddBlock { file: id.0, previous, block: Some(block) }));
-        self.blocks.set_targets(next, targets);
+        self.blocks.set_targets(next, targets, true);
         Ok(AddBlockResponse { block: self.to_write(next, offset, context) })
+    }
+
+    /// True for a block that has an end and as many bytes as a block of its file may have.
+    fn is_full(&self, id: Option<BlockId>) -> bool {
+        id.map(|id| self.blocks.block(id))
+            .is_some_and(|block| block.is_committed && block.length >= self.block_length_max(block))
     }
 
     /// The block that a client was given and asks for again, because the answer was lost: it names the one before.
@@ -79,10 +88,10 @@ impl State {
         path: &str,
         previous: Option<BlockId>,
         last: Option<BlockId>,
-        before_last: Option<BlockId>,
+        is_behind_other: bool,
     ) -> Result<BlockId, Refusal> {
         let given = last.map(|last| self.blocks.block(last));
-        let given = given.filter(|block| !block.is_committed && block.length == 0 && previous == before_last);
+        let given = given.filter(|block| !block.is_committed && block.length == 0 && is_behind_other);
         given.map(|block| block.id).ok_or_else(|| {
             let named = |id: Option<BlockId>| id.map_or("none".to_owned(), |id| id.to_string());
             let (previous, last) = (named(previous), named(last));
@@ -204,10 +213,13 @@ impl State {
     ) -> Result<Empty, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
         let last = self.file_of(id).layout.blocks().last().map(|last| self.blocks.block(*last));
-        if let (Some(last), Ok(length)) = (last, u64::try_from(request.last_block_length()))
-            && !last.is_committed
-            && length > last.length
-        {
+        if let Some(last) = last.filter(|last| !last.is_committed) {
+            // The client calls with the first flush of each block, with its length only if it is asked to.
+            let length = u64::try_from(request.last_block_length()).unwrap_or(0).max(last.length);
+            self.check_length(last, length)?;
+            if last.is_flushed() && length == last.length {
+                return Ok(Empty {});
+            }
             self.commit(context, Change::SetLastLength(SetLastLength { file: id.0, length }));
         }
         Ok(Empty {})
@@ -219,6 +231,7 @@ impl State {
         request: &RenewLeaseRequest,
     ) -> Result<Empty, Refusal> {
         self.leases.renew(&request.client_name, context.now.steady_ms);
+        self.leases.note_host(&request.client_name, context.ip);
         Ok(Empty {})
     }
 
@@ -237,19 +250,23 @@ impl State {
             );
             return Err(Refusal::new(Exception::Io, message));
         }
-        Ok(Kept { id: block.id.0, stamp: named.stamp, length, is_committed: true })
+        Ok(Kept { id: block.id.0, stamp: named.stamp, length, is_committed: true, ..Kept::default() })
     }
 
     /// Checks that a block may have so many bytes.
     pub(super) fn check_length(&self, block: &Block, length: u64) -> Result<(), Refusal> {
-        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
-        let length_max = self.file_of(block.file).block_size.saturating_mul(data_units);
+        let length_max = self.block_length_max(block);
         if length > length_max {
             let message =
                 format!("{} has at most {length_max} bytes, and the client says {length}", block.id);
             return Err(Refusal::new(Exception::Io, message));
         }
         Ok(())
+    }
+
+    fn block_length_max(&self, block: &Block) -> u64 {
+        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
+        self.file_of(block.file).block_size.saturating_mul(data_units)
     }
 
     /// True if a committed block can be read from DataNodes that are there.
@@ -302,7 +319,7 @@ impl State {
         let holder = self.tree.holder(inode.id);
         let id = inode.id.0;
         match holder {
-            Some(holder) if **holder == *client => Ok(()),
+            Some(holder) if **holder == *client && client != recovery::HOLDER => Ok(()),
             Some(holder) => {
                 let message =
                     format!("Client (={client}) is not the lease owner (={holder}): {path} (inode {id})");

@@ -73,3 +73,41 @@ fn refusals_are_in_the_words_of_hdfs() {
     let message = fixture.refused("mkdirs", &mkdirs("/dir0", 0o755, true)).1;
     assert!(message.starts_with("Cannot create directory /dir0. Name node is in safe mode."), "{message}");
 }
+
+#[test]
+fn open_files_come_in_pages_and_below_a_path_alone() {
+    let mut fixture = Fixture::new(0);
+    let list = |after, types: &[i32], path: Option<&str>| calls::OpenFilesRequest {
+        after,
+        types: types.to_vec(),
+        path: path.map(str::to_owned),
+    };
+    for number in 0..1500 {
+        fixture.create(&format!("/d/{number:04}"));
+    }
+    let other = calls::CreateRequest { client_name: "other".to_owned(), ..create("/dd", 1) };
+    let _: calls::FileInfoResponse = fixture.call("create", &other).unwrap();
+    let closed = fixture.create("/d/closed");
+    assert!(fixture.complete("/d/closed", closed, None));
+    let page = |fixture: &mut Fixture, request: &calls::OpenFilesRequest| {
+        let page: calls::OpenFilesResponse = fixture.call("listOpenFiles", request).unwrap();
+        (page.files, page.has_more)
+    };
+    let (mut files, has_more) = page(&mut fixture, &list(0, &[1], Some("/")));
+    assert_eq!((files.len(), has_more), (1000, true));
+    let (rest, has_more) = page(&mut fixture, &list(files[999].id, &[1], None));
+    assert_eq!((rest.len(), has_more), (501, false));
+    files.extend(rest);
+    let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+    let expected: Vec<String> =
+        (0..1500).map(|number| format!("/d/{number:04}")).chain(["/dd".to_owned()]).collect();
+    assert_eq!(paths, expected);
+    let last = files.last().unwrap();
+    assert_eq!((last.client_name.as_str(), last.client_host.as_str()), ("other", "10.9.9.9"));
+    assert_eq!(page(&mut fixture, &list(0, &[1], Some("/dd"))).0.len(), 1);
+    assert_eq!(page(&mut fixture, &list(files[998].id, &[1], Some("/d"))).0.len(), 501, "not /dd");
+    assert_eq!(page(&mut fixture, &list(0, &[1], Some("/none"))).0, []);
+    assert_eq!(page(&mut fixture, &list(0, &[2], None)).0, [], "nothing is decommissioned");
+    fixture.user = user("eve", &[]);
+    assert_eq!(fixture.refused("listOpenFiles", &list(0, &[1], None)).0, Exception::AccessControl);
+}

@@ -7,7 +7,7 @@ fn stamp_for(block: &ExtendedBlock) -> calls::UpdateBlockRequest {
 }
 
 /// Goes on with a block of another stamp and length on these DataNodes; "null" for none.
-fn update(
+pub(super) fn update(
     old: &ExtendedBlock,
     stamp: u64,
     length: u64,
@@ -26,7 +26,7 @@ fn update(
     }
 }
 
-fn new_stamp(fixture: &mut Fixture, block: &ExtendedBlock) -> LocatedBlock {
+pub(super) fn new_stamp(fixture: &mut Fixture, block: &ExtendedBlock) -> LocatedBlock {
     let given: calls::UpdateBlockResponse =
         fixture.call("updateBlockForPipeline", &stamp_for(block)).unwrap();
     given.block
