@@ -443,7 +443,9 @@ class Query:
             items.append(f"{item} AS {name}")
         text = f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
         if keys:
-            form = self.rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"]) if not around else "{}"
+            # A key that begins with a parenthesis is a list of keys to our parser.
+            is_flat = not around and not any(key.startswith("(") for key in keys)
+            form = self.rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"]) if is_flat else "{}"
             text += " GROUP BY " + form.format(", ".join(dict.fromkeys(keys)))
         if keys and self.maybe(0.3):
             text += f" HAVING {self.aggregate('int', scope, [], 1)} {self.rng.choice(['<', '>=', '<>'])} {literal(self.rng, 'int')}"

@@ -38,7 +38,7 @@ pub enum NameCase {
     AsWritten,
 }
 
-/// What SQL means to one front: the switches in which two fronts mean different systems on purpose. All else has one meaning.
+/// The meaning of SQL to one front: the switches in which two fronts mean different systems on purpose. All else has one meaning.
 ///
 /// The methods are the steps of a statement, in their order: [`read`](Self::read), [`honour`](Self::honour), [`plan`](Self::plan).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

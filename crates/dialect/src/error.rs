@@ -10,7 +10,7 @@ use yeoul_base::ErrorKind;
 
 use crate::Span;
 
-/// What went wrong, for a program ([`kind`](Self::kind)) and for a person (the message, the place and the hint).
+/// A failure, for a program ([`kind`](Self::kind)) and for a person (the message, the place and the hint).
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -33,7 +33,7 @@ pub enum Shortage {
     TargetDisk,
 }
 
-/// What to do where the disk of the target is full.
+/// The hint where the disk of the target is full.
 pub const TARGET_FULL: &str = "free space there, or write to another disk";
 
 /// True if an error says that there is no room left where something is written.
@@ -42,7 +42,7 @@ pub fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)
 }
 
-/// What to do about an error in writing, if it is that there is no room left.
+/// The hint for an error in writing, if it is that there is no room left.
 pub fn full_disk_hint(error: &std::io::Error) -> Option<&'static str> {
     is_full(error).then_some(TARGET_FULL)
 }
@@ -89,12 +89,12 @@ impl Error {
         (self.kind == ErrorKind::ResourceExhausted).then(|| self.shortage.unwrap_or(Shortage::Memory))
     }
 
-    /// What the caller can do about it.
+    /// The kind, which says what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What the person can do about it, if anything is known.
+    /// The hint: what the person can do about it, if anything is known.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -53,7 +53,7 @@ pub mod wrong_answers;
 pub use dialect::{Dialect, NameCase, NullOrder};
 pub use error::{Error, Result};
 pub use names::{ColumnTexts, normalized};
-pub use numbers::{framed_accumulator, one_nan};
+pub use numbers::{contains_float, framed_accumulator, one_nan};
 pub use parse::chains::STACK_BYTES;
 pub use refuse::{Questions, all_of, plain};
 pub use rewrite::PhysicalRule;

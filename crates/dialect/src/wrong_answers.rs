@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// What follows a statement.
+/// The expectation behind a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Nothing: it has to succeed.
@@ -30,7 +30,7 @@ pub struct Case {
 /// The statements of a file.
 ///
 /// # Errors
-/// What is not in the format, with its line.
+/// A line that is not in the format, with its number.
 pub fn cases(text: &str) -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = Vec::new();
     let mut open: Option<Case> = None;
@@ -78,7 +78,7 @@ impl Expected {
 }
 
 impl Case {
-    /// What is wrong with an answer: rows as [`rows`] gives them, or the message and the hint of an error.
+    /// The fault of an answer: rows as [`rows`] gives them, or the message and the hint of an error.
     pub fn fault(&self, answer: Result<Vec<String>, String>) -> Option<String> {
         match (&self.expected, answer) {
             (Expected::Success, Ok(_)) => None,

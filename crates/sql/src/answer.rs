@@ -52,13 +52,13 @@ impl Watch {
         read(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How far the query is.
+    /// The progress of the query.
     pub fn progress(&self) -> Progress {
         let plan = self.with(|shared| Arc::clone(&shared.plan));
         Progress::of(&plan)
     }
 
-    /// What the person should know though nothing failed, in order.
+    /// The notices: what the person should know though nothing failed, in order.
     pub fn notices(&self) -> Vec<String> {
         self.with(|shared| shared.notices.clone())
     }
@@ -87,7 +87,7 @@ impl Answer {
         self
     }
 
-    /// What the person should know though nothing failed, such as that the query was planned again to save memory.
+    /// The notices: what the person should know though nothing failed, such as that the query was planned again to save memory.
     pub fn notices(&self) -> Vec<String> {
         self.watch.notices()
     }

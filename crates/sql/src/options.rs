@@ -4,7 +4,7 @@ use yeoul_base::{ByteSize, ErrorKind};
 
 use crate::{Error, Result};
 
-/// How a [`Session`](crate::Session) runs. The default is what a person at a terminal wants: all cores, no memory limit.
+/// The options of a [`Session`](crate::Session). The default is what a person at a terminal wants: all cores, no memory limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The promise about the whole process: its resident set size (RSS) stays at or below this. `None` promises nothing.

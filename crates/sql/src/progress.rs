@@ -5,7 +5,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
-/// How far a running query is.
+/// The progress of a running query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// The share of the input that has been read, 0 to 1, where the input's size is known.

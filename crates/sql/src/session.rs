@@ -1,3 +1,5 @@
+mod stages;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,22 +17,17 @@ use datafusion::execution::cache::cache_manager::{
 use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, ResetVariable, SetVariable, Statement as Setting};
 use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
-use yeoul_dialect::{ColumnTexts, suggest};
+use yeoul_dialect::suggest;
 use yeoul_memory::ProcessMemory;
 
-use crate::answer::{Answer, Limits, Query, UNKNOWN_HINT};
-use crate::catalog::address::{at_home, check_address};
-use crate::catalog::external_tables::check_there;
+use crate::answer::{Answer, Limits, UNKNOWN_HINT};
+use crate::catalog::arrow_file::ArrowFiles;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
-use crate::changes::{Change, ChangedTable};
-use crate::copy::null_keys;
-use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::growing_state::GrowingState;
 use crate::memory::measured_concat::MeasuredConcats;
 use crate::memory::measured_function;
@@ -38,9 +35,7 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::PHYSICAL;
-use crate::replaced_table::ReplacedTable;
-use crate::settings::DIALECT;
-use crate::settings::{check_set, session_config, value_at_start};
+use crate::settings::{DIALECT, session_config};
 use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
@@ -53,7 +48,7 @@ pub struct Session {
     spill_dir: Option<SpillDir>,
 }
 
-/// What a session and its process hold, for people: the shell's `.memory`.
+/// The memory that a session and its process hold, for people: the shell's `.memory`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
     /// The promise about the process, if there is one.
@@ -158,92 +153,6 @@ impl Session {
             .with_hint(UNKNOWN_HINT)
     }
 
-    /// Plans a statement and starts it. It sets `keeps_rows` before it reads rows into memory.
-    async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
-        self.files.begin_statement();
-        let mut state = self.context.state();
-        let mut statement = DIALECT.read(sql, &state)?;
-        // They are those of the text that was written.
-        let texts = ColumnTexts::of(&statement);
-        let questions = DIALECT.honour(&mut statement, &state)?;
-        if let Some(change) = Change::of(&statement) {
-            let mut table = ChangedTable::find(&change, &state).await?;
-            let query = DIALECT.plan(change.query, questions, &mut table.state).await?;
-            check_there(&query, &state).await?;
-            keeps_rows.store(true, Ordering::Relaxed);
-            return table.change(query, self.limits.clone()).await;
-        }
-        let mut logical = DIALECT.plan(statement, questions, &mut state).await?;
-        if let LogicalPlan::Statement(Setting::ResetVariable(ResetVariable { variable })) = &logical {
-            check_set(variable, &self.options)?;
-            if let Some(value) = value_at_start(variable, &self.options)? {
-                let set = SetVariable { variable: variable.clone(), value };
-                logical = LogicalPlan::Statement(Setting::SetVariable(set));
-            }
-        }
-        match &mut logical {
-            LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
-            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
-                table.locations.iter_mut().for_each(|location| *location = at_home(location).into_owned());
-                table.locations.iter().try_for_each(|location| check_address(location))?;
-            }
-            // It is read before it answers.
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
-                check_there(&table.input, &state).await?;
-                keeps_rows.store(true, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        let replaced = self.replaced_by(&logical).await;
-        let frame = self.context.execute_logical_plan(self.named_like_a_file(logical)).await?;
-        drop(replaced);
-        // What EXECUTE runs is known only now.
-        let (mut state, mut logical) = frame.into_parts();
-        check_there(&logical, &state).await?;
-        if let Some(copy) = copy_in(&mut logical) {
-            copy.output_url = at_home(&copy.output_url).into_owned();
-            check_address(&copy.output_url)?;
-            null_keys::write(copy, &mut state)?;
-        }
-        let staged = StagedCopy::stage(&mut logical)?;
-        let answer = Query { state, logical, limits: self.limits.clone(), staged }.start().await?;
-        Ok(match texts {
-            Some(texts) => answer.headed(&texts),
-            None => answer,
-        })
-    }
-
-    /// The table that a statement is going to replace.
-    async fn replaced_by(&self, plan: &LogicalPlan) -> Option<ReplacedTable> {
-        let LogicalPlan::Ddl(statement) = plan else { return None };
-        let name = match statement {
-            DdlStatement::CreateMemoryTable(table) if table.or_replace => &table.name,
-            DdlStatement::CreateExternalTable(table) if table.or_replace => &table.name,
-            _ => return None,
-        };
-        let (schema, name) = self.schema_of(name)?;
-        ReplacedTable::keep(schema, &name).await
-    }
-
-    /// Lets a new view or table have the name of a file or folder: DataFusion takes that for a table which is there already.
-    fn named_like_a_file(&self, mut plan: LogicalPlan) -> LogicalPlan {
-        match &mut plan {
-            LogicalPlan::Ddl(DdlStatement::CreateView(view)) if !self.is_registered(&view.name) => {
-                view.or_replace = true;
-            }
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) if !self.is_registered(&table.name) => {
-                (table.if_not_exists, table.or_replace) = (false, true);
-            }
-            _ => {}
-        }
-        plan
-    }
-
-    /// Whether a name stands for a table or view that was made in this session.
-    fn is_registered(&self, name: &TableReference) -> bool {
-        self.schema_of(name).is_some_and(|(schema, table)| schema.table_exist(&table))
-    }
-
     /// The schema in which a table of this name is, or would be, and its name there.
     fn schema_of(&self, name: &TableReference) -> Option<(Arc<dyn SchemaProvider>, Arc<str>)> {
         let catalog = self.context.state().config_options().catalog.clone();
@@ -287,7 +196,7 @@ impl Session {
         names
     }
 
-    /// What the session and the process hold now.
+    /// The memory that the session and the process hold now.
     pub fn memory(&self) -> MemoryReport {
         let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
         let process = &self.limits.process;
@@ -304,7 +213,7 @@ impl Session {
         }
     }
 
-    /// What the person should know before the first statement, if there is something: that spilled data stays in memory, which
+    /// A notice for the person before the first statement, if there is something: that spilled data stays in memory, which
     /// the promise does not count.
     pub fn notice(&self) -> Option<String> {
         let parent = self.options.memory.and_then(|_| self.spill_dir.as_ref()?.parent_in_memory())?;
@@ -410,6 +319,7 @@ fn context(
         GrowingState::register(&mut state, process)?;
         measured_function::register(&mut state, process)?;
     }
+    state.register_file_format(Arc::new(ArrowFiles), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;

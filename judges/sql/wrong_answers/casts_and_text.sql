@@ -123,3 +123,22 @@ SELECT v FROM (VALUES ('50%'), ('500'), (NULL)) AS t(v) WHERE v SIMILAR TO '50#%
 
 SELECT 'a' SIMILAR TO v FROM (VALUES ('a')) AS t(v);
 --> refused: SIMILAR TO with a pattern that is no text
+
+-- Calls that systems read in two ways.
+SELECT position('b', 'abc');
+--> refused: position
+
+SELECT position('b' IN 'abc');
+--> 2
+
+SELECT concat([1, 2, 3], [4]);
+--> refused: which is a list
+
+SELECT CAST(TIME '00:01:52' AS BIGINT);
+--> refused: time of day
+
+SELECT * FROM (VALUES (3, 4)) AS v(x, y) |> AGGREGATE sum(y) AS s GROUP BY 2;
+--> refused: |> AGGREGATE
+
+SELECT * FROM (VALUES (3, 4)) AS v(x, y) |> AGGREGATE sum(y) AS s GROUP BY x |> SELECT x, s;
+--> 3 | 4

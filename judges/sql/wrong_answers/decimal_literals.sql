@@ -80,3 +80,31 @@ WITH RECURSIVE t(n, x) AS (SELECT 1, 0.5 UNION ALL SELECT n + 1, x FROM t WHERE 
 --> 1 | 0.5
 --> 2 | 0.5
 --> 3 | 0.5
+
+-- A text beside a decimal keeps its digits.
+SELECT 1.5 = '1.51', 1.5 < '1.51', 1.5 IN ('1.51', '1.52'), 1.5 BETWEEN '1.49' AND '1.499', 1.5 = ' 1.50 ', '2' > 1.5, CASE 1.5 WHEN '1.51' THEN 1 ELSE 2 END;
+--> false | true | false | false | true | true | 2
+
+SELECT coalesce(1.5, '1.51') = 1.5, coalesce(NULL::DECIMAL(3, 1), '1.51') = 1.51, greatest(1.5, '1.51') = 1.51, nullif(1.5, '1.51') IS NULL;
+--> true | true | true | false
+
+CREATE TABLE prices AS SELECT * FROM (VALUES (1.50::DECIMAL(9, 2), '1.504'), (2.00, '2'), (3.25, '3.249')) AS v(price, written);
+
+SELECT price FROM prices WHERE price = written;
+--> 2.00
+
+SELECT price FROM prices WHERE price > '1.504' AND price <> '3.254' ORDER BY price;
+--> 2.00
+--> 3.25
+
+SELECT a.price FROM prices AS a JOIN prices AS b ON a.price = b.written;
+--> 2.00
+
+SELECT price FROM prices WHERE price IN (SELECT written FROM prices);
+--> 2.00
+
+SELECT written FROM prices WHERE written IN (SELECT price FROM prices);
+--> 2
+
+SELECT 1.5 = 'abc';
+--> refused: Cannot cast string 'abc'

@@ -246,3 +246,35 @@ SELECT a, b, c FROM alike_l JOIN alike_r ON a = c GROUP BY CUBE (a, b, c) ORDER 
 --> NULL | 1 | NULL
 --> NULL | NULL | 1
 --> NULL | NULL | NULL
+
+-- The first groups in an order were looked up by `==`: each NaN was a group of its own, or ended the query.
+CREATE TABLE some_nan AS SELECT CASE WHEN i % 3 = 0 THEN double 'NaN' WHEN i % 3 = 1 THEN i * 0.5e0 END AS k, i AS v FROM generate_series(1, 20) AS g(i);
+
+SELECT k, min(v) AS m FROM some_nan GROUP BY k ORDER BY m LIMIT 5;
+--> 0.5 | 1
+--> NULL | 2
+--> NaN | 3
+--> 2.0 | 4
+--> 3.5 | 7
+
+SELECT k, max(v) AS m FROM some_nan GROUP BY k ORDER BY m DESC LIMIT 4;
+--> NULL | 20
+--> 9.5 | 19
+--> NaN | 18
+--> 8.0 | 16
+
+SELECT DISTINCT k FROM some_nan ORDER BY k DESC NULLS LAST LIMIT 3;
+--> NaN
+--> 9.5
+--> 8.0
+
+SELECT CAST(k AS REAL) AS k FROM some_nan GROUP BY 1 ORDER BY 1 NULLS FIRST LIMIT 9;
+--> NULL
+--> 0.5
+--> 2.0
+--> 3.5
+--> 5.0
+--> 6.5
+--> 8.0
+--> 9.5
+--> NaN

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
+    AccessExpr, Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 
 use crate::names::column_texts::select_of;
@@ -127,7 +127,7 @@ fn name_of(item: &SelectItem) -> Option<String> {
         SelectItem::ExprWithAlias { alias, .. } => Some(normalized(alias)),
         SelectItem::UnnamedExpr(expr) => {
             let mut expr = expr.clone();
-            let ControlFlow::Continue(()) = walk_in(&mut expr, &mut WithoutCasts);
+            let ControlFlow::Continue(()) = walk_in(&mut expr, &mut Bare);
             Some(match &expr {
                 Expr::Identifier(name) => normalized(name),
                 Expr::CompoundIdentifier(parts) => parts.last().map(normalized).unwrap_or_default(),
@@ -155,17 +155,33 @@ pub fn normalized(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
-struct WithoutCasts;
+/// Leaves out what DataFusion leaves out of names, and tables, which it adds or not as they are needed.
+struct Bare;
 
-impl VisitorMut for WithoutCasts {
+impl VisitorMut for Bare {
     type Break = Infallible;
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
-        if let Expr::Cast { expr: inner, .. }
-        | Expr::AtTimeZone { timestamp: inner, .. }
-        | Expr::Nested(inner) = expr
-        {
-            *expr = take(inner);
+        match expr {
+            Expr::Cast { expr: inner, .. }
+            | Expr::AtTimeZone { timestamp: inner, .. }
+            | Expr::Nested(inner) => *expr = take(inner),
+            Expr::TypedString(typed) => *expr = Expr::Value(typed.value.clone()),
+            Expr::Identifier(name) => *name = Ident::new(normalized(name)),
+            Expr::CompoundIdentifier(parts) => {
+                if let Some(name) = parts.last() {
+                    *expr = Expr::Identifier(Ident::new(normalized(name)));
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                while access_chain.len() > 1
+                    && let AccessExpr::Dot(name @ Expr::Identifier(_)) = &access_chain[0]
+                {
+                    **root = name.clone();
+                    access_chain.remove(0);
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }
@@ -214,6 +230,16 @@ mod tests {
                 "SELECT a + 1, (a::INT) + 1 FROM t",
                 "t.a + Int64(1)",
                 "SELECT a + 1, (a::INT) + 1 AS \"a + 1_1\" FROM t",
+            ),
+            (
+                "SELECT s['x'], t.s['x'] FROM t",
+                "get_field(t.s, Utf8(\"x\"))",
+                "SELECT s['x'], t.s['x'] AS \"s['x']_1\" FROM t",
+            ),
+            (
+                "SELECT f(TIMESTAMP '2020-01-01'), f('2020-01-01'::TIMESTAMP)",
+                "f(CAST(Utf8(\"2020-01-01\") AS Timestamp(µs)))",
+                "SELECT f(TIMESTAMP '2020-01-01'), f('2020-01-01'::TIMESTAMP) AS \"f('2020-01-01')_1\"",
             ),
             ("SELECT *, a FROM t", "t.a", "SELECT *, a AS \"a_1\" FROM t"),
             ("SELECT *, b, a::DATE FROM t", "CAST(t.a AS Date32)", "SELECT *, b, a::DATE AS \"a_1\" FROM t"),

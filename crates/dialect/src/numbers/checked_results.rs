@@ -1,9 +1,9 @@
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, make_array};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, FieldRef,
-    Float32Type, Float64Type,
+    Float16Type, Float32Type, Float64Type,
 };
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
@@ -59,14 +59,10 @@ impl CheckedResult {
         }
     }
 
-    fn checked(self, values: ArrayRef) -> Result<ArrayRef> {
+    /// Values of a type that has such a check, checked.
+    pub(super) fn checked(self, values: ArrayRef) -> Result<ArrayRef> {
         Ok(match values.data_type() {
-            DataType::Float64 => {
-                with_one_nan(values.as_primitive::<Float64Type>(), f64::NAN, |value| value.is_nan())
-            }
-            DataType::Float32 => {
-                with_one_nan(values.as_primitive::<Float32Type>(), f32::NAN, |value| value.is_nan())
-            }
+            _ if self == Self::OneNan => with_one_nan(&values)?.unwrap_or(values),
             DataType::Decimal128(precision, _) => {
                 let decimals = values.as_primitive::<Decimal128Type>();
                 decimals
@@ -90,15 +86,53 @@ fn too_long(digits_max: u8) -> crate::Error {
     decimal_overflow(&format!("a result of more than {digits_max} digits"))
 }
 
-fn with_one_nan<T: ArrowPrimitiveType>(
-    values: &PrimitiveArray<T>,
-    nan: T::Native,
-    is_nan: impl Fn(&T::Native) -> bool,
-) -> ArrayRef {
-    if values.values().iter().any(&is_nan) {
-        Arc::new(values.unary::<_, T>(|value| if is_nan(&value) { nan } else { value }))
-    } else {
-        Arc::new(values.clone())
+/// The values with the one NaN for each other, also within structs, lists and maps; `None` if they are so.
+fn with_one_nan(values: &ArrayRef) -> Result<Option<ArrayRef>> {
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    fn of<T: ArrowPrimitiveType>(
+        values: &PrimitiveArray<T>,
+        nan: T::Native,
+        is_nan: impl Fn(&T::Native) -> bool,
+    ) -> Option<ArrayRef> {
+        let has_any = values.values().iter().any(&is_nan);
+        has_any.then(|| Arc::new(values.unary::<_, T>(|value| if is_nan(&value) { nan } else { value })) as _)
+    }
+    Ok(match values.data_type() {
+        DataType::Float16 => of(values.as_primitive::<Float16Type>(), Half::NAN, |value| value.is_nan()),
+        DataType::Float32 => of(values.as_primitive::<Float32Type>(), f32::NAN, |value| value.is_nan()),
+        DataType::Float64 => of(values.as_primitive::<Float64Type>(), f64::NAN, |value| value.is_nan()),
+        kind if contains_float(kind) => {
+            let data = values.to_data();
+            let mut children = data.child_data().to_vec();
+            let mut has_any = false;
+            for child in &mut children {
+                if let Some(mended) = with_one_nan(&make_array(child.clone()))? {
+                    (*child, has_any) = (mended.to_data(), true);
+                }
+            }
+            match has_any {
+                true => Some(make_array(data.into_builder().child_data(children).build()?)),
+                false => None,
+            }
+        }
+        _ => None,
+    })
+}
+
+/// True of floats, and of types that have them within.
+pub fn contains_float(kind: &DataType) -> bool {
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct,
+    };
+    match kind {
+        kind if kind.is_floating() => true,
+        List(of) | ListView(of) | LargeList(of) | LargeListView(of) | FixedSizeList(of, _) | Map(of, _) => {
+            contains_float(of.data_type())
+        }
+        Struct(fields) => fields.iter().any(|field| contains_float(field.data_type())),
+        Dictionary(_, of) => contains_float(of),
+        RunEndEncoded(_, of) => contains_float(of.data_type()),
+        _ => false,
     }
 }
 

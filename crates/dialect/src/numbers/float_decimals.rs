@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::decimal_texts::{as_number, text_beside};
 use crate::rewrite::TreeWalk;
 use crate::rewrite::{PlanWalk, columns_below, columns_of, map_expressions};
 
@@ -20,6 +21,8 @@ use crate::rewrite::{PlanWalk, columns_below, columns_of, map_expressions};
 /// lists, in the inputs of `UNION`, in `VALUES`, in functions whose arguments have one type.
 ///
 /// DataFusion casts the float instead, to DECIMAL(30, 15), which has no room for `NaN`, for 1e20, or for the digits of 1e-20.
+///
+/// A text beside a decimal keeps its digits, too ([`decimal_texts`](super::decimal_texts)).
 #[derive(Debug)]
 pub(crate) struct FloatDecimals;
 
@@ -81,20 +84,20 @@ fn columns_in(node: &LogicalPlan) -> Result<DFSchema> {
 fn alike_within(expr: &mut Expr, columns: &DFSchema) -> Result<bool> {
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
-            alike(vec![left, right], columns)
+            compared(vec![left, right], columns)
         }
-        Expr::Between(Between { expr, low, high, .. }) => alike(vec![expr, low, high], columns),
+        Expr::Between(Between { expr, low, high, .. }) => compared(vec![expr, low, high], columns),
         Expr::InList(InList { expr, list, .. }) => {
-            alike(std::iter::once(expr.as_mut()).chain(list).collect(), columns)
+            compared(std::iter::once(expr.as_mut()).chain(list).collect(), columns)
         }
         Expr::InSubquery(InSubquery { expr, subquery, .. })
         | Expr::SetComparison(SetComparison { expr, subquery, .. }) => {
             let (kind, found) = (expr.get_type(columns), subquery.subquery.schema().field(0).data_type());
             let Ok(kind) = kind else { return Ok(false) };
-            if let Some(float) = beside(&kind, found) {
-                *expr.as_mut() = cast(std::mem::take(expr.as_mut()), float);
+            if let Some(number) = beside(&kind, found).or_else(|| text_beside(&kind, found)) {
+                *expr.as_mut() = cast(std::mem::take(expr.as_mut()), number);
                 true
-            } else if let Some(float) = beside(found, &kind) {
+            } else if let Some(float) = beside(found, &kind).or_else(|| text_beside(found, &kind)) {
                 subquery.subquery = Arc::new(projected(&subquery.subquery, &[Some(float)])?);
                 true
             } else {
@@ -107,7 +110,7 @@ fn alike_within(expr: &mut Expr, columns: &DFSchema) -> Result<bool> {
             thens.extend(else_expr.as_deref_mut());
             let is_changed = alike(thens, columns);
             let compared = match expr {
-                Some(expr) => alike(std::iter::once(expr.as_mut()).chain(whens).collect(), columns),
+                Some(expr) => compared(std::iter::once(expr.as_mut()).chain(whens).collect(), columns),
                 None => false,
             };
             is_changed || compared
@@ -127,11 +130,36 @@ fn alike_within(expr: &mut Expr, columns: &DFSchema) -> Result<bool> {
     })
 }
 
-/// Casts decimals among operands to DOUBLE if there are floats among them. False if there are none.
-fn alike(operands: Vec<&mut Expr>, columns: &DFSchema) -> bool {
-    let kinds: Vec<DataType> =
-        operands.iter().map(|operand| operand.get_type(columns).unwrap_or(DataType::Null)).collect();
+/// Makes operands [`alike`] that are compared; a text beside a decimal becomes one.
+fn compared(mut operands: Vec<&mut Expr>, columns: &DFSchema) -> bool {
+    let mut is_changed = alike(operands.iter_mut().map(|operand| &mut **operand).collect(), columns);
+    let kinds = kinds_of(&operands, columns);
+    for (operand, kind) in operands.into_iter().zip(&kinds) {
+        if let Some(number) = kinds.iter().find_map(|other| text_beside(kind, other)) {
+            *operand = cast(std::mem::take(operand), number);
+            is_changed = true;
+        }
+    }
+    is_changed
+}
+
+fn kinds_of(operands: &[&mut Expr], columns: &DFSchema) -> Vec<DataType> {
+    operands.iter().map(|operand| operand.get_type(columns).unwrap_or(DataType::Null)).collect()
+}
+
+/// Casts decimals among operands to DOUBLE if there are floats among them; otherwise, texts that are written out beside decimals become
+/// numbers as they are written. False if there are none.
+fn alike(mut operands: Vec<&mut Expr>, columns: &DFSchema) -> bool {
+    let kinds = kinds_of(&operands, columns);
     let mut is_changed = false;
+    if kinds.iter().any(DataType::is_decimal) && !kinds.iter().any(DataType::is_floating) {
+        for operand in &mut operands {
+            if let Some(number) = as_number(operand) {
+                **operand = number;
+                is_changed = true;
+            }
+        }
+    }
     for (operand, kind) in operands.into_iter().zip(&kinds) {
         if let Some(float) = kinds.iter().find_map(|other| beside(kind, other)) {
             *operand = cast(std::mem::take(operand), float);
@@ -191,7 +219,8 @@ fn alike_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut is_changed = false;
     for (left, right) in &mut join.on {
         let kinds = (left.get_type(join.left.schema())?, right.get_type(join.right.schema())?);
-        for (key, float) in [(left, beside(&kinds.0, &kinds.1)), (right, beside(&kinds.1, &kinds.0))] {
+        let number = |kind, other| beside(kind, other).or_else(|| text_beside(kind, other));
+        for (key, float) in [(left, number(&kinds.0, &kinds.1)), (right, number(&kinds.1, &kinds.0))] {
             if let Some(float) = float {
                 *key = cast(std::mem::take(key), float);
                 is_changed = true;

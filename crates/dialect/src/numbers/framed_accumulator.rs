@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 /// Room that is kept until this is dropped.
 pub type Room<'a> = Box<dyn Send + 'a>;
 
-/// What is done otherwise around an accumulator of DataFusion's. Everything else is its own: see [`Framed`].
+/// The things that are done otherwise around an accumulator of DataFusion's. Everything else is its own: see [`Framed`].
 pub trait Frame: fmt::Debug + Send + Sync + 'static {
     /// Rows as the accumulator takes them.
     fn given<'a>(&self, values: &'a [ArrayRef]) -> Result<Cow<'a, [ArrayRef]>> {

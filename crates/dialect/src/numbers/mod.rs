@@ -1,6 +1,7 @@
 //! Numbers that are exact or an error: integers that do not wrap around, decimals that are rounded and not cut off.
 //!
 //! - [`decimal_type`]: how many digits a quotient, a product and an average of decimals have;
+//! - [`decimal_texts`]: texts beside decimals, which keep their digits;
 //! - [`rounding`]: quotients of integers, rounded half up;
 //! - [`decimal_arithmetic`]: `/` and `*` of decimals, as functions;
 //! - [`checked_integers`]: `+`, `-`, `*` and unary `-` of integers, as functions that fail where the result does not fit;
@@ -9,6 +10,7 @@
 //! - [`counted_rows`]: the rows that an aggregate counts;
 //! - [`exact_average`]: `avg` of decimals;
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
+//! - [`float_aggregates`]: sums, averages and statistics of floats; [`float_frames`]: those of frames that slide;
 //! - [`float_decimals`]: decimals beside floats, which are floats;
 //! - [`float_extremes`]: `min` and `max` of floats by groups;
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
@@ -23,14 +25,17 @@ pub(crate) mod checked_integers;
 pub(crate) mod checked_results;
 mod counted_rows;
 pub(crate) mod decimal_arithmetic;
+mod decimal_texts;
 mod decimal_type;
 mod exact_average;
 mod exact_median;
 pub(crate) mod exact_numbers;
 mod exact_percentile;
 pub(crate) mod exact_sum;
+mod float_aggregates;
 pub(crate) mod float_decimals;
 mod float_extremes;
+mod float_frames;
 pub mod framed_accumulator;
 mod number_functions;
 mod quotients;
@@ -39,7 +44,7 @@ mod rounding;
 pub(crate) mod settings;
 mod sums;
 
-pub use checked_results::one_nan;
+pub use checked_results::{contains_float, one_nan};
 
 use std::sync::Arc;
 
@@ -64,6 +69,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_udaf(Arc::new(AggregateUDF::from(exact_median::ExactMedian::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(regression::RegrR2::new())))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_percentile::ExactPercentile::new())))?;
+    float_aggregates::FloatAggregate::register(state)?;
     Ok(())
 }
 

@@ -70,6 +70,10 @@ impl ScalarUDFImpl for NumberFunction {
         self.inner.return_field_from_args(arguments)
     }
 
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
+    }
+
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         self.inner.output_ordering(inputs)
     }

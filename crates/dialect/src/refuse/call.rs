@@ -52,6 +52,17 @@ fn check_arrow_type(name: &ObjectName, args: &FunctionArguments) -> Result<()> {
     Ok(())
 }
 
+/// Refuses `position` with commas: Spark looks for the first argument in the second, others have none.
+fn check_position(name: &ObjectName) -> Result<()> {
+    if name.to_string().eq_ignore_ascii_case("position") {
+        let text = "not supported: position(a, b), which systems read in two ways";
+        return Err(
+            Error::new(ErrorKind::Invalid, text).with_hint("position('b' IN 'abc'), or strpos('abc', 'b')")
+        );
+    }
+    Ok(())
+}
+
 impl Walk<'_> {
     pub(super) fn function(&mut self, function: &mut Function) -> Result<()> {
         let Function {
@@ -66,6 +77,7 @@ impl Walk<'_> {
         } = function;
         absent(parameters, Clause::FunctionParameters)?;
         check_arrow_type(name, args)?;
+        check_position(name)?;
         let mut said =
             Said { is_over: over.is_some(), nulls: *null_treatment, is_distinct: false, is_ordered: false };
         match args {

@@ -8,7 +8,8 @@ use datafusion::logical_expr::Volatility;
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, LimitClause,
     NamedWindowDefinition, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PipeOperator, Query,
-    SetExpr, SetOperator, SetQuantifier, Value, Values, With, visit_expressions, visit_relations,
+    SetExpr, SetOperator, SetQuantifier, Value, ValueWithSpan, Values, With, visit_expressions,
+    visit_relations,
 };
 
 use super::refused::{Clause, absent};
@@ -182,6 +183,16 @@ impl Walk<'_> {
             PipeOperator::As { alias: _ } => Ok(()),
             PipeOperator::Aggregate { full_table_exprs, group_by_expr } => {
                 self.pipe_columns(full_table_exprs)?;
+                // DataFusion groups by the number itself.
+                let is_place = |key: &&ExprWithAliasAndOrderBy| {
+                    matches!(
+                        &key.expr.expr,
+                        Expr::Value(ValueWithSpan { value: Value::Number(_, _), span: _ })
+                    )
+                };
+                if group_by_expr.iter().any(|key| is_place(&key)) {
+                    return Err(Clause::PipePlace.error());
+                }
                 self.pipe_columns(group_by_expr)
             }
             PipeOperator::Union { set_quantifier: _, queries }

@@ -44,6 +44,7 @@ clauses! {
     QueryFormat: "FORMAT" => "--format csv|json|table|parquet|arrow, or COPY (…) TO 'file.csv'";
     FetchPercent: "FETCH … PERCENT" => "a number of rows, or a filter on percent_rank() OVER (ORDER BY …)";
     PipeOrder: "ASC, DESC and NULLS in |> AGGREGATE" => "|> ORDER BY behind it";
+    PipePlace: "a place as a key of |> AGGREGATE" => "the name of the column";
     FetchAndLimit: "FETCH beside LIMIT" => "one of the two";
     TiesWithoutOrder: "WITH TIES without ORDER BY" => "add an ORDER BY: without one, no rows are tied";
     TiesKey: "WITH TIES over this ORDER BY" => "order by names of the answer's columns";

@@ -23,6 +23,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::QueryFormat => ("clickhouse", "SELECT a FROM t FORMAT JSON"),
         Clause::FetchPercent => generic("SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY"),
         Clause::PipeOrder => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY b DESC"),
+        Clause::PipePlace => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY 2"),
         Clause::FetchAndLimit => generic("SELECT a FROM t LIMIT 1 FETCH FIRST 2 ROWS ONLY"),
         Clause::TiesWithoutOrder => generic("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES"),
         Clause::TiesKey => generic("SELECT DISTINCT a FROM t ORDER BY a + 1 FETCH FIRST 2 ROWS WITH TIES"),
@@ -151,8 +152,8 @@ fn each_refused_clause_is_refused_by_its_name() {
 
 /// The clauses that are refused, and the fields of syntax nodes about which the walk decides. A number that changes says that the walk
 /// decides about more or fewer: is that meant?
-const REFUSED: usize = 80;
-const FIELDS: usize = 354;
+const REFUSED: usize = 81;
+const FIELDS: usize = 355;
 
 /// The lines of the walk's source before its tests.
 fn sources() -> Vec<(String, String)> {

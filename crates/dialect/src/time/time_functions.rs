@@ -184,6 +184,10 @@ impl ScalarUDFImpl for TimeFunction {
         }
     }
 
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
+    }
+
     fn documentation(&self) -> Option<&Documentation> {
         self.inner.documentation()
     }

@@ -18,7 +18,7 @@ use arrow::util::display::{
 };
 use chrono::{NaiveDateTime, NaiveTime, Offset, TimeZone, Timelike};
 
-/// How values are written as text: as Arrow writes them, but for timestamps and times of day, also within lists and structs.
+/// The texts of values: as Arrow writes them, but for timestamps and times of day, also within lists and structs.
 pub const fn text_options<'a>() -> FormatOptions<'a> {
     FormatOptions::new().with_formatter_factory(Some(&TimeTexts))
 }

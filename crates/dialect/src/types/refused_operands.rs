@@ -76,6 +76,14 @@ fn refusal(expr: &Expr, columns: &DFSchema) -> Option<(String, &'static str)> {
                 (format!("{name} of a list, a struct or a map"), hint)
             })
         }
+        Expr::ScalarFunction(call) if matches!(call.func.name(), "concat" | "concat_ws") => {
+            let is_list = |kind: DataType| {
+                matches!(kind, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+            };
+            let list = call.args.iter().find(|arg| kind_of(arg).is_some_and(is_list))?;
+            let what = format!("{} of {}, which is a list", call.func.name(), list.schema_name());
+            Some((what, "array_concat(a, b), or a || b, joins lists; as a text it is list::TEXT"))
+        }
         Expr::ScalarFunction(call) if call.func.name() == "array_sort" => {
             let order = call.args.iter().skip(1).find(|order| !matches!(order, Expr::Literal(..)))?;
             let hint = "write it out, as in array_sort(list, 'DESC', 'NULLS LAST'), or choose with CASE";
@@ -126,6 +134,10 @@ fn cast_refusal(from: &DataType, to: &DataType) -> Option<(String, &'static str)
             let hint = "a time is written as '10:00:00'";
             Some(("a number cannot be cast to a time of day".to_owned(), hint))
         }
+        (DataType::Time32(_) | DataType::Time64(_), to) if to.is_numeric() => Some((
+            "a time of day cannot be cast to a number".to_owned(),
+            "extract(epoch FROM t) gives seconds",
+        )),
         (
             DataType::List(from) | DataType::LargeList(from) | DataType::FixedSizeList(from, _),
             DataType::List(to) | DataType::LargeList(to) | DataType::FixedSizeList(to, _),

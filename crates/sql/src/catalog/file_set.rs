@@ -4,7 +4,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{ListingTableUrl, PartitionedFile};
 use datafusion::datasource::table_schema::TableSchema;
@@ -14,6 +13,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
 use super::address::{address, at_home};
+use super::arrow_file::ArrowFile;
 use super::files::{
     COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown, unreadable,
 };
@@ -300,7 +300,7 @@ async fn check_headers(
             let header = CsvFormat::default().with_options(csv.options().clone());
             Arc::new(OwnFormat(header.with_schema_infer_max_rec(0), TimestampUnit::default()))
         }
-        None if format.downcast_ref::<ArrowFormat>().is_some() => Arc::clone(format),
+        None if format.downcast_ref::<ArrowFile>().is_some() => Arc::clone(format),
         _ => return Ok(()),
     };
     if files.len() < 2 {

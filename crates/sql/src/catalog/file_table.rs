@@ -24,7 +24,6 @@ use yeoul_base::ErrorKind;
 use super::exact_values;
 use super::file_scan::FileScan;
 use super::file_set::FileSet;
-use super::mended_columns::mended;
 use crate::Error;
 
 /// How many files are checked at a time against a filter on their folders.
@@ -176,8 +175,6 @@ impl TableProvider for FileTable {
         let enough = limit.filter(|_| of_rows.is_empty());
         let scan = FileScan { state, found: &found, schema: &scanned };
         let plan = scan.plan(files, columns, limit, enough).await?;
-        // DataFusion's own format, which nothing of ours is around.
-        let plan = if format == "arrow" { mended(&format, plan, state)? } else { plan };
         exact_values::exact(plan, &project_schema(&self.schema, projection)?, state)
     }
 

@@ -1,6 +1,7 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+pub(crate) mod arrow_file;
 mod csv_columns;
 mod exact_values;
 pub(crate) mod external_tables;
@@ -26,4 +27,5 @@ mod text_files;
 mod text_limits;
 mod text_scan;
 mod text_width;
+mod uuid_columns;
 mod walk;

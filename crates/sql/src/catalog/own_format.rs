@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::{ConfigFileType, TableOptions};
 use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
@@ -76,6 +76,19 @@ pub(crate) trait Own: FileFormat + Default {
         plan
     }
 
+    /// The columns of a table as files of this format hold them.
+    fn as_stored(columns: &Schema) -> Schema {
+        columns.clone()
+    }
+
+    /// Checks that rows may come beside the files of a table with these columns.
+    ///
+    /// # Errors
+    /// `Invalid` if the files would not be one table.
+    fn check_insert(_: &Schema) -> Result<()> {
+        Ok(())
+    }
+
     /// Which of the statistics that a file declares about its columns are believed.
     fn believed(told: Statistics, _: &Schema) -> Statistics {
         told
@@ -116,7 +129,8 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         schema: SchemaRef,
         object: &ObjectMeta,
     ) -> Result<Statistics> {
-        let told = self.0.infer_stats(state, store, Arc::clone(&schema), object).await?;
+        let stored = Arc::new(F::as_stored(&schema));
+        let told = self.0.infer_stats(state, store, stored, object).await?;
         Ok(F::believed(told, &schema))
     }
 
@@ -141,11 +155,17 @@ impl<F: Own> FileFormat for OwnFormat<F> {
         if files.insert_op != InsertOp::Append {
             return not_impl_err!("overwriting {:?} files", F::TYPE);
         }
+        // `COPY` makes new files, of which it knows the address.
+        if files.original_url.is_empty() {
+            F::check_insert(&files.output_schema)?;
+        }
         Ok(Arc::new(DataSinkExec::new(input, self.0.sink(state, files, self.1)?, order)))
     }
 
     fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        self.0.file_source(schema)
+        let columns = Arc::new(F::as_stored(schema.file_schema()));
+        let keys = schema.table_partition_cols().iter().cloned().collect::<Fields>();
+        self.0.file_source(TableSchema::builder(columns).with_table_partition_cols(keys).build())
     }
 }
 

@@ -1,5 +1,5 @@
-use std::slice;
 use std::sync::Arc;
+use std::{mem, slice};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
@@ -13,7 +13,7 @@ use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::sink::DataSink;
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::parquet::file::metadata::PageIndexPolicy;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
@@ -26,19 +26,22 @@ use super::merged_columns::MergedColumns;
 use super::own_format::Own;
 use super::parquet_sizes::rows_per_batch;
 use super::text_limits::TextLimits;
+use super::uuid_columns;
 use crate::Error;
 use crate::copy::written_times::{TimestampUnit, WrittenTimes};
 use crate::memory::pool::PromisePool;
 use yeoul_dialect::time::contains_interval;
 
-/// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, and
-/// for three kinds of metadata:
+/// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, for
+/// UUIDs, which are texts, and
+/// for some metadata:
 ///
 /// - `ARROW:schema` (how the writer held strings in memory) is ignored: files of different writers would not form one table;
 /// - `sorting_columns` are neither believed nor written. DataFusion treats sorted files with disjoint ranges as one sorted
 ///   table, although nulls sort to one end of each file; and it writes column numbers where the format wants leaf numbers,
 ///   which differ after a nested column;
-/// - the min/max of float columns is not believed: NaN is outside of it, and DataFusion sorts NaN last.
+/// - the min/max of float columns is not believed: NaN is outside of it, and DataFusion sorts NaN last. That a column has one value, or
+///   none but null, is not believed either: it is read.
 #[async_trait]
 impl Own for ParquetFormat {
     const TYPE: ConfigFileType = ConfigFileType::PARQUET;
@@ -77,8 +80,11 @@ impl Own for ParquetFormat {
         let mut columns = MergedColumns::default();
         while let Some((file, told)) = told.try_next().await? {
             refuse_intervals(file, &told)?;
-            refuse_contradictions(state, store, file).await?;
-            columns.add(file.location.as_ref(), one_kind_of_text(&told, self.force_view_types()))?;
+            let footer = footer(state, store, file).await?;
+            refuse_contradictions(file, &footer)?;
+            let views = self.force_view_types();
+            let told = uuid_columns::as_texts(one_kind_of_text(&told, views), &footer, views);
+            columns.add(file.location.as_ref(), told)?;
         }
         Ok(Arc::new(columns.finish()?))
     }
@@ -115,10 +121,26 @@ impl Own for ParquetFormat {
         DataSourceExec::from_data_source(config)
     }
 
+    fn as_stored(columns: &Schema) -> Schema {
+        uuid_columns::as_stored(columns)
+    }
+
+    fn check_insert(columns: &Schema) -> Result<()> {
+        uuid_columns::check_insert(columns)
+    }
+
     fn believed(mut told: Statistics, schema: &Schema) -> Statistics {
         for (column, field) in told.column_statistics.iter_mut().zip(schema.fields()) {
-            if field.data_type().is_floating() {
+            if field.data_type().is_floating() || uuid_columns::is_uuid(field) {
                 (column.min_value, column.max_value) = (Precision::Absent, Precision::Absent);
+            }
+            // DataFusion would not read a column whose values are said to be all one, or all null.
+            if column.min_value == column.max_value {
+                column.min_value = mem::take(&mut column.min_value).to_inexact();
+                column.max_value = mem::take(&mut column.max_value).to_inexact();
+            }
+            if column.null_count == told.num_rows {
+                column.null_count = column.null_count.to_inexact();
             }
         }
         told
@@ -138,18 +160,21 @@ fn refuse_intervals(file: &ObjectMeta, schema: &Schema) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
 }
 
-/// Refuses a file that says two things: several columns of one name, of which a table could have one; a footer that counts other rows than
-/// its row groups do, of which some are asked and some answers are made of the footer.
-async fn refuse_contradictions(
+async fn footer(
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
-) -> Result<()> {
+) -> Result<Arc<ParquetMetaData>> {
     let footers = state.runtime_env().cache_manager.get_file_metadata_cache();
     let footer = DFParquetMetadata::new(store.as_ref(), file)
         .with_file_metadata_cache(Some(footers))
         .with_page_index_policy(Some(PageIndexPolicy::Skip));
-    let footer = footer.fetch_metadata().await.map_err(|error| unreadable(file, error))?;
+    footer.fetch_metadata().await.map_err(|error| unreadable(file, error).into())
+}
+
+/// Refuses a file that says two things: several columns of one name, of which a table could have one; a footer that counts other rows than
+/// its row groups do, of which some are asked and some answers are made of the footer.
+fn refuse_contradictions(file: &ObjectMeta, footer: &ParquetMetaData) -> Result<()> {
     let columns = footer.file_metadata().schema().get_fields();
     let mut names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
     names.sort_unstable();

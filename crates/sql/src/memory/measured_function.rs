@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use yeoul_base::{ByteSize, ErrorKind};
 use yeoul_dialect::error::Shortage;
 use yeoul_memory::ProcessMemory;
@@ -87,6 +88,13 @@ pub(crate) fn register(state: &mut SessionState, process: &Arc<ProcessMemory>) -
         state.register_udf(Arc::new(ScalarUDF::from(MeasuredFunction { stock, measure, process })))?;
     }
     Ok(())
+}
+
+/// True if a physical expression has such a function in it.
+pub(crate) fn makes_large_values(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let function = expr.downcast_ref::<ScalarFunctionExpr>().map(|call| call.fun().inner());
+    function.is_some_and(|function| function.is::<MeasuredFunction>())
+        || expr.children().into_iter().any(makes_large_values)
 }
 
 /// A function that joins its arguments, and asks first.

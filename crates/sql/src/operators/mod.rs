@@ -1,6 +1,7 @@
 //! Operators that DataFusion lacks.
 //!
 //! - [`batch_rows`]: batches of another size for the operators below;
+//! - [`copy_claim`]: the memory of the copies that an operator makes, asked for before;
 //! - [`grace_hash_join`]: a hash join that spills, [`buckets`], the division of its input on disk, and [`lent_memory`], what
 //!   it leaves to the join of a bucket;
 //! - [`round_limit`]: stops a recursive query that never ends;
@@ -8,6 +9,7 @@
 
 pub(crate) mod batch_rows;
 mod buckets;
+pub(crate) mod copy_claim;
 pub(crate) mod grace_hash_join;
 mod lent_memory;
 pub(crate) mod round_limit;

@@ -1,11 +1,13 @@
 //! Rules for speed and memory. The tables [`PHYSICAL`] and [`SPILLING`] say in which order they run, among those of the dialect.
 //!
+//! - [`copy_claims`]: has operators above large values ask for the memory of their copies;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`round_limits`]: stops recursive queries that never end;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`state_batches`]: small batches for the states of groups that grow with the rows;
 //! - [`wide_rows`]: small batches above scans of wide rows.
 
+mod copy_claims;
 mod late_materialization;
 mod round_limits;
 mod spilling_joins;
@@ -21,11 +23,13 @@ use yeoul_dialect::rules::Step::{self, Before, Last};
 use yeoul_dialect::rules::in_order;
 
 /// The rules that run once on each physical plan.
-pub(crate) const PHYSICAL: [Step<PhysicalRule>; 4] = [
+pub(crate) const PHYSICAL: [Step<PhysicalRule>; 5] = [
     // Others match on a scan's type, which it changes.
     Before("LimitedGroups", || Arc::new(late_materialization::LateMaterialization)),
     Last(|| Arc::new(state_batches::StateBatches)),
     Last(|| Arc::new(round_limits::RoundLimits)),
+    // Others match on the inputs of operators.
+    Last(|| Arc::new(copy_claims::CopyClaims)),
     Last(|| Arc::new(wide_rows::WideRows)),
 ];
 
@@ -61,13 +65,14 @@ mod tests {
     fn each_rule_stands_where_the_table_has_it() {
         let physical = physical_names(&state());
         assert_eq!(
-            physical[physical.len() - 6..],
+            physical[physical.len() - 7..],
             [
                 "UnboundedFloats",
                 "LateMaterialization",
                 "LimitedGroups",
                 "StateBatches",
                 "RoundLimits",
+                "CopyClaims",
                 "WideRows"
             ]
         );

@@ -17,7 +17,7 @@ use super::plan::PlanWriter;
 use super::sink::Sink;
 use super::table::TableWriter;
 
-/// How an answer is written, where the format leaves a choice.
+/// The choices that a format leaves in writing an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputOptions {
     /// Columns of the terminal that a table must fit into. `None` (a file, a pipe) cuts nothing.
@@ -32,7 +32,7 @@ pub struct OutputOptions {
     pub is_file: bool,
 }
 
-/// What was written.
+/// A count of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Rows of the answer.

@@ -20,7 +20,7 @@ const WIDTH_DEFAULT: usize = 80;
 /// where it cannot be cleared.
 const ECHO_COLUMNS: usize = 4;
 
-/// How far a query has come, as far as known. All numbers are totals since its start.
+/// The progress of a query, as far as known. All numbers are totals since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProgressSnapshot {
     /// The share of the input that has been read, or need not be: 0 to 1.

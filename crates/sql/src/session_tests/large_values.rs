@@ -44,6 +44,30 @@ fn functions_that_make_large_values_ask_for_the_memory_first() {
     }
 }
 
+/// Operators that gather batches count rows, and hold all rounds of this query until its end: then they copy them at once.
+#[test]
+fn operators_that_gather_large_values_ask_for_the_memory_of_their_copies_first() {
+    let doubled = |bytes: usize| {
+        format!(
+            "WITH RECURSIVE t AS (SELECT 'a' AS s UNION ALL SELECT s || s FROM t WHERE length(s) < {bytes}) \
+             SELECT max(length(s)) FROM t"
+        )
+    };
+    let with = |mib: u64| {
+        let memory = Some(ByteSize::from_mib(mib));
+        Bench::with(Options { memory, threads: Some(2), ..Options::default() })
+    };
+    // The last round asks for two copies of 64 MiB, while two thirds of the rounds before it are in one output, and one in the other.
+    let error = with(256).refused(&doubled(60_000_000));
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("--memory")), "{error}");
+    assert_eq!(with(512).column(&doubled(60_000_000)), ["67108864"]);
+    // What was copied is given back: these are more than the process may have, a row at a time.
+    let many = "WITH RECURSIVE t AS (SELECT 1 AS n, repeat('a', 8000) AS s UNION ALL SELECT n + 1, repeat('a', 8000) FROM t WHERE n < 30000) \
+                SELECT sum(length(s)) FROM t";
+    assert_eq!(with(256).column(many), ["240000000"]);
+}
+
 /// Table expressions that each unite the one before with itself double the plan.
 #[test]
 fn a_plan_that_doubles_is_refused_and_one_of_many_operators_is_not() {

@@ -91,6 +91,64 @@ fn intervals_of_parquet_files_are_refused() {
     assert!(error.to_string().contains("'i'"), "{error}");
 }
 
+/// Rows with a text that is the UUID of the row's number, or null.
+fn write_uuids(bench: &Bench, name: &str, uuids: &[Option<u8>]) {
+    let text =
+        "message m { optional fixed_len_byte_array(16) id (UUID); optional fixed_len_byte_array(16) raw; }";
+    let schema = Arc::new(parse_message_type(text).unwrap());
+    let file = File::create(bench.path().join(name)).unwrap();
+    let mut file = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::default())).unwrap();
+    let mut rows = file.next_row_group().unwrap();
+    let bytes = |last: &u8| FixedLenByteArray::from([vec![0xAB; 15], vec![*last]].concat());
+    let values: Vec<FixedLenByteArray> = uuids.iter().flatten().map(bytes).collect();
+    let levels: Vec<i16> = uuids.iter().map(|uuid| i16::from(uuid.is_some())).collect();
+    for _ in 0..2 {
+        let mut column = rows.next_column().unwrap().unwrap();
+        column.typed::<FixedLenByteArrayType>().write_batch(&values, Some(&levels), None).unwrap();
+        column.close().unwrap();
+    }
+    rows.close().unwrap();
+    file.close().unwrap();
+}
+
+#[test]
+fn uuids_of_parquet_files_are_texts() {
+    for bench in benches() {
+        write_uuids(&bench, "u.parquet", &[Some(1), None, Some(0x7F), Some(0xFE)]);
+        bench.sql("CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION '~/u.parquet'");
+        for table in ["'~/u.parquet'", "e"] {
+            let ids = ["abababab-abab-abab-abab-ababababab01", "abababab-abab-abab-abab-abababababfe"];
+            let ask = |what: &str| bench.column(&what.replace("$t", table));
+            assert_eq!(ask("SELECT id FROM $t WHERE id IS NOT NULL AND id NOT LIKE '%7f' ORDER BY id"), ids);
+            assert_eq!(ask(&format!("SELECT count(*) FROM $t WHERE id = '{}'", ids[1])), ["1"]);
+            assert_eq!(ask("SELECT min(id) FROM $t"), [ids[0]]);
+            assert_eq!(
+                ask("SELECT length(id) FROM $t WHERE id > 'abababab-abab-abab-abab-ababababab80'"),
+                ["36"]
+            );
+            assert_eq!(
+                ask("SELECT count(DISTINCT a.id) FROM $t a JOIN $t b ON a.id = upper(b.id) OR a.id = b.id"),
+                ["3"]
+            );
+            // Bytes without a meaning stay bytes.
+            assert_eq!(ask("SELECT arrow_typeof(raw) FROM $t LIMIT 1"), ["FixedSizeBinary(16)"]);
+        }
+        bench.sql("COPY (SELECT id FROM '~/u.parquet') TO '~/copy.parquet'");
+        assert_eq!(
+            bench.column("SELECT count(*) FROM '~/copy.parquet' WHERE id LIKE '%-abababababfe'"),
+            ["1"]
+        );
+        // A file of texts beside one of UUIDs would be no table.
+        std::fs::create_dir(bench.path().join("folder")).unwrap();
+        write_uuids(&bench, "folder/u.parquet", &[Some(1)]);
+        bench.sql("CREATE EXTERNAL TABLE f STORED AS PARQUET LOCATION '~/folder/'");
+        for table in ["f", "'~/folder'"] {
+            let error = bench.refused(&format!("INSERT INTO {table} SELECT id, raw FROM '~/u.parquet'"));
+            assert!(error.to_string().contains("texts beside UUIDs") && error.hint().is_some(), "{error}");
+        }
+    }
+}
+
 #[test]
 fn numbers_with_leading_zeros_in_a_csv_file_are_texts() {
     for bench in benches() {

@@ -26,7 +26,7 @@ pub(super) struct Command {
     read: fn(Option<&str>) -> Result<Action, String>,
 }
 
-/// What a command asks the shell to do.
+/// An order of a command to the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List the commands, or explain one.
@@ -152,7 +152,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// What to type instead.
+    /// The words to type instead.
     pub fn hint(&self) -> String {
         match self {
             Self::Unknown { near: Some(near), .. } => format!("did you mean {near}?"),

@@ -25,7 +25,7 @@ const READ_DEPTH_MAX: usize = 16;
 /// The most tables whose columns `.schema` lists.
 const SCHEMA_TABLES_MAX: usize = 1_000;
 
-/// How a shell shows answers, times and notices.
+/// The way in which a shell shows answers, times and notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The format of answers.
@@ -82,7 +82,7 @@ pub struct Console<'a> {
     pub err: &'a mut (dyn Write + Send),
 }
 
-/// How a statement or a script ended.
+/// The end of a statement or a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
@@ -115,7 +115,7 @@ impl<E: Engine> Shell<E> {
         Self { engine, settings, interrupts, binary_answers: 0, names_are_old: true }
     }
 
-    /// How many answers were written in a binary format. A file holds only one.
+    /// The number of answers that were written in a binary format. A file holds only one.
     pub fn binary_answers(&self) -> usize {
         self.binary_answers
     }
