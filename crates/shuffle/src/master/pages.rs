@@ -106,6 +106,7 @@ impl MasterPages {
 
     async fn revise(&self, body: &[u8]) -> Result<Response, Response> {
         let (application, shuffles) = application_shuffles(body)?;
+        self.shared.may_grow().map_err(unkept)?;
         let revised = self
             .shared
             .decide(|state, now| state.revise_shuffles(now, &application, &shuffles))

@@ -15,11 +15,11 @@ use crate::metrics::Exposition;
 /// The standings that Celeborn calls excluded, whatever the reason.
 const EXCLUDED: [Standing; 3] = [Standing::Unreached, Standing::WithoutStorage, Standing::ExcludedByHand];
 
-/// Applications that one piece of a long list has.
-const PIECE_APPLICATIONS: usize = 256;
+/// Applications that one piece of a long list has: some KiB, as every peer that reads slowly makes one wait.
+const PIECE_APPLICATIONS: usize = 16;
 
-/// Shuffles that one piece of a long list has.
-const PIECE_SHUFFLES: usize = 4096;
+/// Shuffles that one piece of a long list has, for the same reason.
+const PIECE_SHUFFLES: usize = 64;
 
 /// The applications as they were at one moment. A long list is made of it while it is read, however slowly: it shares with the
 /// state what has not changed since.
