@@ -24,7 +24,7 @@ pub mod wire;
 pub use coordinator::{BarrierTime, Command, Coordinator, Event};
 pub use output::{Base, OutputMarker, OutputPosition, base, check_output};
 pub use reader::{CheckpointReader, StoredCheckpoint};
-pub use resumption::Resumption;
+pub use resumption::{Loss, Resumption};
 pub use state_files::{PartFiles, add_state_files, files_of_part};
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, OutputClaim, Recovered, new_id};
 pub use stored_table::StoredTable;

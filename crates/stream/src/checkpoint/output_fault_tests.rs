@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use yeoul_simulation::{Random, Tally, Worlds, events};
 
 use super::{
-    BarrierTime, Base, Command, Coordinator, Event as Happened, OutputMarker, OutputPosition, Resumption,
-    base,
+    BarrierTime, Base, Command, Coordinator, Event as Happened, Loss, OutputMarker, OutputPosition,
+    Resumption, base,
 };
 use crate::BatchId;
 
@@ -132,12 +132,14 @@ struct Life {
 enum Stage {
     /// Nothing was done.
     Begun,
-    /// Older producers are fenced.
-    Fencing { producer_epoch: u64 },
+    /// Older producers are about to be fenced; that is the newest claim.
+    Looked { newest: Option<u64> },
+    /// They are fenced.
+    Fencing { newest: Option<u64>, producer_epoch: u64 },
     /// The control topic was read.
-    Asked { producer_epoch: u64, committed: Option<OutputMarker> },
+    Asked { newest: Option<u64>, producer_epoch: u64, committed: Option<OutputMarker> },
     /// A claim was worked out, and has to be put in place.
-    Claiming { producer_epoch: u64, committed: Option<OutputMarker>, claim: Saved },
+    Claiming { newest: Option<u64>, producer_epoch: u64, committed: Option<OutputMarker>, claim: Saved },
     /// It runs.
     Running(Box<Run>),
 }
@@ -153,8 +155,8 @@ struct Run {
     todo: Option<Command>,
     is_stored: bool,
     has_completed: bool,
-    /// True if its transaction is lost in a way that a new producer mends.
-    has_lost_transaction: bool,
+    /// Set once its transaction is lost in a way that a new producer mends.
+    lost: Option<Loss>,
 }
 
 impl Kafka {
@@ -200,13 +202,20 @@ impl Outside {
         }
     }
 
-    /// The base from which a process that knows of `committed` goes on, as a manifest of its own.
-    fn choose(&mut self, committed: Option<OutputMarker>) -> Option<Saved> {
-        let newest = self.manifests.values().next_back();
-        let Ok(base) = base(newest.map(|newest| &newest.output), ID, committed) else {
+    fn newest_generation(&self) -> Option<u64> {
+        self.manifests.values().next_back().map(|newest| newest.generation)
+    }
+
+    /// The base from which a process that knows of `committed` goes on, as a manifest of its own; nothing if another process than
+    /// the one of the `claimed` generation has the query now.
+    fn choose(&mut self, claimed: Option<u64>, committed: Option<OutputMarker>) -> Option<Saved> {
+        if claimed != self.newest_generation() {
             self.tally.count(Event::OvertakenInClaim);
             return None;
-        };
+        }
+        let newest = self.manifests.values().next_back();
+        let base = base(newest.map(|newest| &newest.output), ID, committed);
+        let base = base.expect("who has not claimed the query cannot commit");
         let output = OutputPosition { transactional_id: ID.to_owned(), last: committed };
         let none = Saved { batch: 0, generation: 0, position: 0, total: 0, output: output.clone() };
         let from = match base {
@@ -237,21 +246,22 @@ impl Outside {
         true
     }
 
-    fn commit(&mut self, producer_epoch: u64, marker: OutputMarker) -> Happened {
+    /// What came of a commit; nothing if its producer is fenced.
+    fn commit(&mut self, producer_epoch: u64, marker: OutputMarker) -> Option<Happened> {
         let batch = marker.batch;
         if producer_epoch != self.kafka.producer_epoch {
-            return Happened::Fenced(batch);
+            return None;
         }
         let is_silent = self.now_ms < self.silent_until_ms;
         if self.random.once_in(if is_silent { 2 } else { 15 }) {
             self.tally.count(Event::CommitLost);
-            return Happened::InDoubt(batch);
+            return Some(Happened::InDoubt(batch));
         }
         let mut transaction = self.kafka.open.take().expect("it has output");
         transaction.decided = Some(marker);
         if !is_silent && !self.random.once_in(15) {
             self.kafka.apply(transaction);
-            return Happened::Committed(batch);
+            return Some(Happened::Committed(batch));
         }
         self.tally.count(Event::AnswerLost);
         if self.random.once_in(2) {
@@ -259,7 +269,7 @@ impl Outside {
         } else {
             self.kafka.open = Some(transaction);
         }
-        Happened::InDoubt(batch)
+        Some(Happened::InDoubt(batch))
     }
 
     fn check(&self) {
@@ -296,37 +306,40 @@ impl Life {
         }
         self.stage = match std::mem::replace(&mut self.stage, Stage::Begun) {
             Stage::Begun => {
-                let newest = outside.manifests.values().next_back().map(|newest| newest.generation);
+                let newest = outside.newest_generation();
                 if self.resumption.may_fence(newest) {
-                    if let Some(generation) = self.generation {
-                        assert_eq!(newest, Some(generation), "it would fence the process that has the query");
-                        outside.tally.count(Event::Resumed);
-                    }
-                    Stage::Fencing { producer_epoch: outside.kafka.begin_producer(&mut outside.tally) }
+                    Stage::Looked { newest }
                 } else {
                     outside.tally.count(Event::OvertakenInPause);
-                    self.is_alive = false;
+                    self.is_overtaken(outside);
                     Stage::Begun
                 }
             }
-            Stage::Fencing { producer_epoch } => {
-                Stage::Asked { producer_epoch, committed: outside.kafka.control }
-            }
-            Stage::Asked { producer_epoch, committed } => match outside.choose(committed) {
-                Some(claim) => Stage::Claiming { producer_epoch, committed, claim },
-                None => {
-                    self.is_alive = false;
-                    Stage::Begun
+            Stage::Looked { newest } => {
+                if self.generation.is_some() {
+                    outside.tally.count(Event::Resumed);
                 }
+                Stage::Fencing { newest, producer_epoch: outside.kafka.begin_producer(&mut outside.tally) }
+            }
+            Stage::Fencing { newest, producer_epoch } => {
+                Stage::Asked { newest, producer_epoch, committed: outside.kafka.control }
+            }
+            Stage::Asked { newest, producer_epoch, committed } => match outside.choose(newest, committed) {
+                Some(claim) => Stage::Claiming { newest, producer_epoch, committed, claim },
+                None => Stage::Begun,
             },
-            Stage::Claiming { producer_epoch, committed, claim } => {
+            Stage::Claiming { newest, producer_epoch, committed, claim } => {
                 if outside.mark(&claim) {
                     assert!(claim.position >= outside.completed, "a completed checkpoint is lost");
+                    assert!(
+                        self.generation.is_none_or(|own| own + 1 == claim.generation),
+                        "who goes on takes the query from the process that has it"
+                    );
                     self.resumption.claimed(claim.generation);
                     self.generation = Some(claim.generation);
                     Stage::Running(Box::new(Run::new(producer_epoch, claim, outside.now_ms)))
                 } else {
-                    Stage::Asked { producer_epoch, committed }
+                    Stage::Asked { newest, producer_epoch, committed }
                 }
             }
             Stage::Running(mut run) => {
@@ -335,20 +348,30 @@ impl Life {
                     self.resumption.progressed();
                     self.losses = 0;
                 }
-                if !self.is_alive && run.has_lost_transaction {
-                    self.lose_transaction(outside);
-                    Stage::Begun
-                } else {
-                    Stage::Running(run)
+                match run.lost.filter(|_| !self.is_alive) {
+                    Some(loss) => {
+                        self.lose_transaction(outside, loss);
+                        Stage::Begun
+                    }
+                    None => Stage::Running(run),
                 }
             }
         };
     }
 
+    /// Ends because another process has the query.
+    fn is_overtaken(&mut self, outside: &Outside) {
+        assert!(
+            self.generation.is_none() || self.generation < outside.newest_generation(),
+            "the process that has the query ends for one that has not"
+        );
+        self.is_alive = false;
+    }
+
     /// Pauses, if it is to go on.
-    fn lose_transaction(&mut self, outside: &mut Outside) {
+    fn lose_transaction(&mut self, outside: &mut Outside, loss: Loss) {
         self.losses += 1;
-        match self.resumption.lost() {
+        match self.resumption.lost(loss) {
             Some(pause) => {
                 self.is_alive = true;
                 self.stands_still_until_ms = outside.now_ms + pause.as_millis() as i64 / 100;
@@ -386,7 +409,7 @@ impl Run {
             todo,
             is_stored: false,
             has_completed: false,
-            has_lost_transaction: false,
+            lost: None,
         }
     }
 
@@ -441,8 +464,8 @@ impl Run {
     /// brokers aborted is too old, and one of an overtaken process may be, too.
     fn is_told_of_fence(&mut self, outside: &mut Outside) {
         outside.tally.count(Event::FencedByKafka);
-        self.has_lost_transaction =
-            outside.kafka.expired == Some(self.producer_epoch) || outside.random.once_in(2);
+        let is_old = outside.kafka.expired == Some(self.producer_epoch) || outside.random.once_in(2);
+        self.lost = Some(if is_old { Loss::Broken } else { Loss::Fenced });
     }
 
     /// Does what takes long, and says what came of it; nothing if that ends the process.
@@ -456,14 +479,11 @@ impl Run {
             }
             Command::Commit(_) => {
                 let marker = OutputMarker { batch, generation: flight.generation };
-                let outcome = outside.commit(self.producer_epoch, marker);
                 self.has_transaction = false;
-                if matches!(outcome, Happened::Fenced(_)) {
+                let Some(outcome) = outside.commit(self.producer_epoch, marker) else {
                     self.is_told_of_fence(outside);
-                    if self.has_lost_transaction {
-                        return None;
-                    }
-                }
+                    return None;
+                };
                 outcome
             }
             Command::Mark(_) if outside.mark(flight) => Happened::Marked(batch),
@@ -501,10 +521,18 @@ impl Run {
                 self.saved.output = flight.output;
             }
             Command::GiveUp(_) => {
-                self.has_lost_transaction = true;
+                self.lost = Some(Loss::Broken);
                 return false;
             }
-            Command::Yield | Command::End => return false,
+            Command::Yield => {
+                let newest = outside.newest_generation();
+                assert!(
+                    newest > Some(self.saved.generation),
+                    "the process that has the query ends for one that has not"
+                );
+                return false;
+            }
+            Command::End => return false,
         }
         true
     }

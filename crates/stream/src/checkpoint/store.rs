@@ -81,6 +81,9 @@ pub struct OutputClaim {
     pub transactional_id: String,
     /// The last transaction that is committed.
     pub committed: Option<OutputMarker>,
+    /// Generation of the newest claim just before that; none before the first. Who has claimed the query since is not fenced, or
+    /// has fenced this process.
+    pub newest: Option<u64>,
 }
 
 /// A query that was taken over.
@@ -141,7 +144,8 @@ impl CheckpointStore {
     /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
     ///
     /// # Errors
-    /// `Invalid` if the checkpoint is of another query; `Corrupt` if no manifest can be used; as the place reports.
+    /// `Invalid` if the checkpoint is of another query; `Corrupt` if no manifest can be used; `Conflict` if another process has
+    /// claimed the query since Kafka was asked; as the place reports.
     pub fn claim(&mut self, claim: Claim<'_>) -> Result<Recovered> {
         let query_id = self.query_id()?;
         let run_id = Some(new_id());
@@ -149,6 +153,12 @@ impl CheckpointStore {
         let mut offsets = None;
         for _ in 0..CLAIMS_MAX {
             let (last, newest, mut warnings) = self.newest()?;
+            if let Some(output) = &claim.output
+                && output.newest != self.newest_generation()?
+            {
+                let text = format!("another process has claimed '{}' since", self.storage.display(""));
+                return Err(Error::new(ErrorKind::Conflict, text));
+            }
             let newest_generation = last.as_ref().map_or(0, |(last, _)| last.generation);
             let last = self.base(last, newest, claim.output.as_ref(), &mut warnings)?;
             let output = claim.output.clone().map(|output| OutputPosition {

@@ -39,7 +39,7 @@ pub enum QueryEvent {
     Terminated {
         /// Name of the query.
         name: String,
-        /// Why, if it failed.
+        /// Why, if it failed, with its causes.
         exception: Option<String>,
     },
 }

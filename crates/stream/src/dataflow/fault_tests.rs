@@ -1,7 +1,9 @@
 //! Goal: a windowed count ends with the counts of a batch computation and drops no row as late, whatever dies when and however
 //! unevenly partitions are read. Method: the deciders (coordinator, pace, watermark) with real operators and state, between a source
 //! of one to twelve partitions, a sink that loses what it has not acknowledged, and a disk of manifests and files of state; processes are
-//! killed at any step, stand still, and are overtaken by others.
+//! killed at any step, stand still, and are overtaken by others, and brokers die.
+
+mod brokers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosec
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use yeoul_simulation::{Random, Tally, Worlds, events};
 
+use self::brokers::Brokers;
 use super::pace::{Next, Pace, reach_of_plan};
 use crate::BatchId;
 use crate::checkpoint::wire::Manifest;
@@ -29,6 +32,8 @@ events! {
         StoodStill,
         /// A process is overtaken while it lives.
         Overtaken,
+        /// A broker dies that leads partitions.
+        BrokerDied,
     }
     others {
         /// A planned epoch ended.
@@ -43,6 +48,10 @@ events! {
         PlannedInParts,
         /// A plan was made because rows stayed missing.
         Unstuck,
+        /// A question for ends met partitions without a leader.
+        AskedInVain,
+        /// Rows that producers had kept became visible at once.
+        SentLater,
         /// An overtaken process found its marker taken.
         Fenced,
         /// State was restored from deltas, too.
@@ -91,6 +100,7 @@ struct Outside {
     fetched: Vec<usize>,
     /// Time for which an upstream transaction is still open: of all partitions but the first nothing is visible then.
     held_for_ms: i64,
+    brokers: Brokers,
     manifests: BTreeMap<u64, Saved>,
     files: Vec<StoredVersion>,
     /// The last count of each group that came out.
@@ -123,6 +133,7 @@ impl Outside {
         let query = crate::parse_job(JOB).unwrap().remove(0);
         let mut random = Random::new(seed);
         let partitions = 1 + random.below(PARTITIONS_MAX);
+        let brokers = Brokers::new(partitions, &mut random);
         Self {
             random,
             tally: Tally::default(),
@@ -132,6 +143,7 @@ impl Outside {
             rows: vec![Vec::new(); partitions],
             fetched: vec![0; partitions],
             held_for_ms: 0,
+            brokers,
             manifests: BTreeMap::new(),
             files: Vec::new(),
             counts: BTreeMap::new(),
@@ -145,6 +157,7 @@ impl Outside {
             let from_ms = self.now_ms;
             self.now_ms = end.min(self.now_ms + 5);
             let passed_ms = self.now_ms - from_ms;
+            self.lead();
             if self.held_for_ms > 0 {
                 self.hold(passed_ms);
                 continue;
@@ -153,11 +166,40 @@ impl Outside {
             for _ in 0..self.random.below(3) {
                 let time = self.event_ms - self.random.below(DISORDER_MS) as i64;
                 let (partition, key) = (self.random.below(self.rows.len()), self.random.below(3) as i64);
-                self.rows[partition].push((time, key));
+                self.produce(partition, (time, key));
             }
             if self.random.once_in(600) {
                 self.held_for_ms = 1 + self.random.below(1500) as i64;
             }
+        }
+    }
+
+    /// Brokers die, and what was kept for a partition is sent once that has a leader.
+    fn lead(&mut self) {
+        if self.brokers.may_die(self.now_ms, &mut self.random) {
+            self.tally.count(Event::BrokerDied);
+        }
+        for partition in 0..self.rows.len() {
+            let before = self.rows[partition].len();
+            self.rows[partition].extend(self.brokers.sent(partition, self.now_ms));
+            if self.rows[partition].len() > before {
+                self.tally.count(Event::SentLater);
+            }
+        }
+    }
+
+    fn produce(&mut self, partition: usize, row: (i64, i64)) {
+        if self.brokers.has_leader(partition, self.now_ms) {
+            self.rows[partition].push(row);
+        } else {
+            self.brokers.keep(partition, row, self.now_ms);
+        }
+    }
+
+    /// Waits until brokers tell the ends of all partitions.
+    fn wait_for_leaders(&mut self) {
+        while !self.brokers.have_leaders(self.now_ms) {
+            self.pass(5);
         }
     }
 
@@ -167,12 +209,13 @@ impl Outside {
         self.held_for_ms -= passed_ms;
         if self.random.once_in(20) {
             let key = self.random.below(3) as i64;
-            self.rows[0].push((self.event_ms, key));
+            self.produce(0, (self.event_ms, key));
         }
         if self.held_for_ms > 0 {
             return;
         }
         self.tally.count(Event::Burst);
+        self.brokers.give_up();
         let until_ms = self.event_ms + 3000 + self.random.below(20_000) as i64;
         while self.event_ms < until_ms {
             self.event_ms += 20;
@@ -190,6 +233,9 @@ impl Outside {
     fn fetch(&mut self) {
         let partition = self.random.below(self.rows.len());
         let rows = self.random.below(POLL_ROWS_MAX);
+        if !self.brokers.has_leader(partition, self.now_ms) {
+            return;
+        }
         self.fetched[partition] = self.rows[partition].len().min(self.fetched[partition] + rows);
     }
 
@@ -200,6 +246,7 @@ impl Outside {
     }
 
     fn claim(&mut self) -> Life {
+        self.wait_for_leaders();
         let last = self.manifests.last_key_value().map(|(batch, saved)| (*batch, saved.clone()));
         let new = Saved {
             generation: 0,
@@ -280,6 +327,9 @@ impl Life {
         match next {
             _ if self.is_stopping && !self.pace.is_within_plan() => {}
             Next::Plan(rows_max) => {
+                if self.backlog.is_none() {
+                    outside.wait_for_leaders();
+                }
                 let mut ends = self.saved.positions.clone();
                 let partitions = ends.len();
                 // Each partition's part of the backlog, and each with rows advances.
@@ -314,9 +364,8 @@ impl Life {
             Next::Ask => {
                 self.operators.watermark().mark_asked();
                 self.pace.asked(outside.now_ms);
-                // The answer is as old as its way is long.
-                let flight_ms = outside.random.below(20) as i64;
-                self.answer = Some((outside.now_ms + flight_ms, outside.visible()));
+                self.answer = None;
+                self.ask(outside);
             }
             Next::Tick => {
                 self.tick(outside.now_ms);
@@ -325,6 +374,16 @@ impl Life {
             Next::EndEpoch => {}
             Next::Rest | Next::End => unreachable!("a query of what comes for ever"),
         }
+    }
+
+    /// Asks for the ends of partitions, in vain while one has no leader.
+    fn ask(&mut self, outside: &mut Outside) {
+        if !outside.brokers.have_leaders(outside.now_ms) {
+            return outside.tally.count(Event::AskedInVain);
+        }
+        // The answer is as old as its way is long.
+        let flight_ms = outside.random.below(20) as i64;
+        self.answer = Some((outside.now_ms + flight_ms, outside.visible()));
     }
 
     /// Takes rows: of a plan from some partition, else of what is there.
@@ -407,6 +466,9 @@ impl Life {
             } else if self.is_marking && outside.random.once_in(3) {
                 self.mark(outside, batch);
             }
+        }
+        if self.pace.is_asking() && self.answer.is_none() {
+            self.ask(outside);
         }
         if let Some((at_ms, ends)) = &self.answer
             && self.pace.is_asking()
@@ -502,11 +564,13 @@ impl Life {
 fn world(seed: u64) -> Tally<Event> {
     let mut outside = Outside::new(seed);
     let mut life = outside.claim();
-    for _ in 0..600 {
+    // Brokers are away for seconds, in which a process that lives is to find rows of the others.
+    let (steps, calm) = if outside.brokers.are_mortal { (3000, 900) } else { (600, 150) };
+    for _ in 0..steps {
         let ms = 1 + outside.random.below(12) as i64;
         outside.pass(ms);
         life.step(&mut outside);
-        match outside.random.below(150) {
+        match outside.random.below(calm) {
             0 => {
                 let is_before_marker = life.is_marking;
                 outside.tally.count(if is_before_marker { Event::KilledBeforeMarker } else { Event::Killed });

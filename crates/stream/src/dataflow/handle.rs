@@ -1,19 +1,24 @@
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use yeoul_base::without_users;
+
 use super::events::{Progress, QueryEvent};
-use super::opened::{Checked, Opened, connectors};
+use super::opened::{Checked, Opened, connectors, is_taken, taken_over};
 use super::query_loop::{Ended, QueryLoop, now_ms};
-use crate::checkpoint::Resumption;
 use crate::checkpoint::storage::CheckpointAddress;
+use crate::checkpoint::{Loss, Resumption};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
 use crate::state::MemoryShare;
 
-/// Time between looks of a query that pauses whether it is to end.
+/// Time between looks of a query that pauses whether it is stopped.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
+/// Time between its looks, after it was fenced, whether another process has claimed it.
+const CLAIM_LOOK: Duration = Duration::from_millis(250);
 
 /// A query that was started.
 pub struct QueryHandle {
@@ -62,13 +67,28 @@ pub fn start(
         let shared = Arc::clone(&shared);
         move || {
             let outcome = run(&query, &checkpoint, &memory, &shared);
-            let exception = outcome.as_ref().err().map(ToString::to_string);
+            let exception = outcome.as_ref().err().map(exception);
             shared.tell(&QueryEvent::Terminated { name: query.name.clone(), exception });
             outcome
         }
     };
     let thread = thread::Builder::new().name(format!("stream-{name}")).spawn(run)?;
     Ok(QueryHandle { name, shared, thread: Some(thread) })
+}
+
+/// Text of an error with its causes, in a line. Many errors print their cause themselves.
+fn exception(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let own = error.to_string();
+        let own = without_users(&own);
+        if !text.contains(own.as_ref()) {
+            text.push_str(&format!("; caused by: {own}"));
+        }
+        cause = error.source();
+    }
+    text
 }
 
 fn run(query: &Query, checkpoint: &CheckpointAddress, memory: &MemoryShare, shared: &Shared) -> Result<()> {
@@ -85,10 +105,23 @@ fn run(query: &Query, checkpoint: &CheckpointAddress, memory: &MemoryShare, shar
             Err(error) if lost.is_some() && error.kind() == ErrorKind::Unavailable => error,
             Err(error) => return Err(error),
         };
-        match resumption.lost() {
-            Some(pause) if shared.pause(pause) => lost = Some(error),
-            _ => return Err(error),
+        let loss = if error.kind() == ErrorKind::Conflict { Loss::Fenced } else { Loss::Broken };
+        let Some(pause) = resumption.lost(loss) else { return Err(error) };
+        let until = Instant::now() + pause;
+        loop {
+            // What cannot be known now is asked again before anybody is fenced.
+            if loss == Loss::Fenced && matches!(is_taken(query, checkpoint, &resumption), Ok(true)) {
+                return Err(taken_over(&query.name).with_source(error));
+            }
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            if !shared.pause(rest.min(CLAIM_LOOK)) {
+                return Err(error);
+            }
         }
+        lost = Some(error);
     }
 }
 

@@ -14,6 +14,9 @@ use crate::operators::{ArrangedQuery, Operators};
 use crate::plan::{Query, Trigger};
 use crate::state::MemoryShare;
 
+/// How often a process that takes a query over begins again because others take it at the same time.
+const TAKE_TRIES: usize = 20;
+
 /// A query that has its checkpoint, and whose connectors are open.
 pub(super) struct Opened {
     pub store: CheckpointStore,
@@ -133,25 +136,14 @@ impl Opened {
         let at_rest: Result<Vec<_>> =
             query.tables.iter().map(|table| TableConnector::new(table)?.read(memory)).collect();
         let at_rest = at_rest?;
-        if !resumption.may_fence(store.newest_generation()?) {
-            return Err(taken_over(&query.name));
-        }
-        // Older processes are fenced before anything is read that they might change.
-        let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms)?;
-        let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
-            transactional_id: transactions.id().to_owned(),
-            committed: *committed,
-        });
-        let transactions = begun.map(|(transactions, _)| transactions);
-        let claim = Claim {
+        let claim = |output| Claim {
             output,
             sources: streams.iter().map(StreamConnector::description).collect(),
-            state_identity: identity,
+            state_identity: identity.clone(),
             initial_offsets: Box::new(|| streams.iter().map(StreamConnector::initial_offset).collect()),
             now_ms,
         };
-        let mut recovered = store.claim(claim)?;
-        resumption.claimed(recovered.manifest.generation);
+        let (mut recovered, transactions) = taken(query, &sink, &mut store, resumption, &claim)?;
         let reason = |error| format!("the query goes on from its last checkpoint: {error:?}");
         recovered.warnings.extend(lost.map(reason));
         let contents = std::mem::take(&mut recovered.state);
@@ -175,6 +167,56 @@ impl Opened {
         let sink = sink.open(transactions.clone(), open, recovered.manifest.rows_until())?;
         Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink, transactions })
     }
+}
+
+/// Takes a query over: fences older processes, and claims it. What others do meanwhile makes it begin again.
+fn taken<'a>(
+    query: &Query,
+    sink: &SinkConnector,
+    store: &mut CheckpointStore,
+    resumption: &mut Resumption,
+    claim: &dyn Fn(Option<OutputClaim>) -> Claim<'a>,
+) -> Result<(Recovered, Option<Transactions>)> {
+    let mut tries = 1..=TAKE_TRIES;
+    loop {
+        let newest = store.newest_generation()?;
+        if !resumption.may_fence(newest) {
+            return Err(taken_over(&query.name));
+        }
+        // Older processes are fenced before anything is read that they might change.
+        let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms);
+        let claimed = begun.and_then(|begun| {
+            let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
+                transactional_id: transactions.id().to_owned(),
+                committed: *committed,
+                newest,
+            });
+            let recovered = store.claim(claim(output))?;
+            Ok((recovered, begun.map(|(transactions, _)| transactions)))
+        });
+        match claimed {
+            Err(error) if error.kind() == ErrorKind::Conflict && tries.next().is_some() => {}
+            Err(error) => return Err(error),
+            Ok((recovered, transactions)) => {
+                resumption.claimed(recovered.manifest.generation);
+                return Ok((recovered, transactions));
+            }
+        }
+    }
+}
+
+/// True if another process has claimed a query since this one did.
+///
+/// # Errors
+/// As the place of its checkpoint.
+pub(super) fn is_taken(
+    query: &Query,
+    checkpoint: &CheckpointAddress,
+    resumption: &Resumption,
+) -> Result<bool> {
+    let place = checkpoint.open(Patience::default())?.child(&query.name);
+    let store = CheckpointStore::open(place, query.settings.retained_checkpoints)?;
+    Ok(!resumption.may_fence(store.newest_generation()?))
 }
 
 /// The error of a process that has lost the query to another one.

@@ -371,7 +371,6 @@ impl<'a> QueryLoop<'a> {
                 Some(Outcome::Prepared) => self.carry_out(Event::Prepared(batch))?,
                 Some(Outcome::Committed(outcome)) => self.carry_out(match outcome {
                     CommitOutcome::Committed => Event::Committed(batch),
-                    CommitOutcome::Fenced => Event::Fenced(batch),
                     CommitOutcome::InDoubt => Event::InDoubt(batch),
                 })?,
                 Some(Outcome::Marked(Marked::Set)) => self.carry_out(Event::Marked(batch))?,

@@ -43,7 +43,7 @@ pub struct QueryStatus {
     pub run_id: String,
     /// True if it has its checkpoint and its connectors, and has not ended.
     pub is_active: bool,
-    /// Why it ended, if it failed.
+    /// Why it ended, if it failed, with its causes.
     pub exception: Option<String>,
     /// Epochs that this run completed.
     pub num_epochs: u64,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
 mod harness;
+mod log_levels;
 mod product;
 mod signals;
 mod sql_answers;

@@ -49,6 +49,22 @@ fn the_end_of_a_query_that_fails_is_not_that_of_the_others() {
     assert_eq!(out.lines().count(), files, "rows of the other query are missing: {err}");
 }
 
+/// Its source names no record, so that the cause is all that says what went wrong.
+#[test]
+fn the_event_of_a_query_that_fails_has_its_cause() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate');\nCREATE SINK bad WITH ('connector' = 'noop');\n\
+         SET trigger = 'available now';\nINSERT INTO bad SELECT 6 / value AS x FROM r;",
+    );
+    let (status, _, err) = folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at"]).output();
+    let err = String::from_utf8(err).unwrap();
+    let event = err.lines().find(|line| line.contains("\"terminated\"")).unwrap_or_else(|| panic!("{err}"));
+    assert!(!status.success() && event.to_lowercase().contains("divide by zero"), "{event}");
+    assert_eq!(event.to_lowercase().matches("divide by zero").count(), 1, "{event}");
+}
+
 #[test]
 fn a_job_that_is_not_understood_is_refused_before_anything_starts() {
     let folder = Folder::new();

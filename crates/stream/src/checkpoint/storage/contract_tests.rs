@@ -184,7 +184,7 @@ fn what_is_damaged_is_named_and_the_checkpoint_before_is_used() {
 
 #[test]
 fn a_checkpoint_whose_manifests_are_gone_is_refused_whatever_else_is_left_of_it() {
-    let output = || Some(OutputClaim { transactional_id: "t".to_owned(), committed: None });
+    let output = || Some(OutputClaim { transactional_id: "t".to_owned(), committed: None, newest: None });
     for is_exactly_once in [false, true] {
         let claimed = || Claim { output: output().filter(|_| is_exactly_once), ..claim("s") };
         for (what, place, _kept) in places() {
@@ -244,25 +244,31 @@ fn old_checkpoints_are_removed_with_their_state_and_what_was_left_beside_them() 
 
 #[test]
 fn a_prepared_checkpoint_is_used_if_its_output_is_committed() {
-    let exactly_once = |committed| Claim {
-        output: Some(OutputClaim { transactional_id: "id".to_owned(), committed }),
+    let exactly_once = |committed, newest| Claim {
+        output: Some(OutputClaim { transactional_id: "id".to_owned(), committed, newest }),
         ..claim("s")
     };
     for (what, place, _kept) in places() {
         let mut store = open(&place, 100);
-        let first = store.claim(exactly_once(None)).unwrap().manifest;
+        let first = store.claim(exactly_once(None, None)).unwrap().manifest;
         let mut next = after(&first, 7);
         let marker = OutputMarker { batch: next.batch, generation: next.generation };
         next.output.as_mut().unwrap().last = Some(marker);
         store.prepare(&next).unwrap();
-        let aborted = open(&place, 100).claim(exactly_once(None)).unwrap();
+        let aborted = open(&place, 100).claim(exactly_once(None, Some(1))).unwrap();
         assert_eq!(offset(&aborted.manifest), 0, "{what}");
-        let adopted = open(&place, 100).claim(exactly_once(Some(marker))).unwrap();
+        let adopted = open(&place, 100).claim(exactly_once(Some(marker), Some(2))).unwrap();
         assert_eq!((offset(&adopted.manifest), adopted.manifest.generation), (7, 3), "{what}");
         let path = format!("yeoul/prepared/{:020}-{}", marker.batch.0, marker.generation);
         assert!(place.read(&path).unwrap().is_some(), "{what}");
         let later = OutputMarker { batch: BatchId(9), generation: 3 };
-        let error = open(&place, 100).claim(exactly_once(Some(later))).unwrap_err();
+        let error = open(&place, 100).claim(exactly_once(Some(later), Some(2))).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Conflict,
+            "another process has claimed it since: {what}: {error}"
+        );
+        let error = open(&place, 100).claim(exactly_once(Some(later), Some(3))).unwrap_err();
         assert!(error.to_string().contains("the output of epoch 9 is committed"), "{what}: {error}");
     }
 }

@@ -123,7 +123,7 @@ fn a_query_of_another_shape_is_refused_before_it_takes_anything_over() {
     let mut store = open(place.path());
     let sources = |name: &str| vec![name.to_owned()];
     assert!(!store.check(&sources("s"), None, None).unwrap(), "nobody has it");
-    let output = || Some(OutputClaim { transactional_id: "a".to_owned(), committed: None });
+    let output = || Some(OutputClaim { transactional_id: "a".to_owned(), committed: None, newest: None });
     let state_identity = Some("count".to_owned());
     let claimed = store.claim(Claim { output: output(), state_identity, ..claim("s") }).unwrap().manifest;
     let other = open(place.path());
@@ -312,8 +312,8 @@ fn files_of_state_that_no_kept_checkpoint_names_are_removed() {
     assert_eq!(numbers_of(&open(place.path()).claim(claim("s")).unwrap().state), [3, 4, 5]);
 }
 
-fn exactly_once(committed: Option<OutputMarker>) -> Claim<'static> {
-    Claim { output: Some(OutputClaim { transactional_id: "id".to_owned(), committed }), ..claim("s") }
+fn exactly_once(committed: Option<OutputMarker>, newest: Option<u64>) -> Claim<'static> {
+    Claim { output: Some(OutputClaim { transactional_id: "id".to_owned(), committed, newest }), ..claim("s") }
 }
 
 /// The checkpoint after `manifest`, with output in a transaction.
@@ -328,35 +328,35 @@ fn with_output(manifest: &Manifest, offset: u64) -> (Manifest, OutputMarker) {
 fn a_prepared_checkpoint_is_used_if_its_output_is_committed() {
     let place = tempfile::tempdir().unwrap();
     let mut store = open(place.path());
-    let first = store.claim(exactly_once(None)).unwrap().manifest;
+    let first = store.claim(exactly_once(None, None)).unwrap().manifest;
     let (next, marker) = with_output(&first, 7);
     store.prepare(&next).unwrap();
     // It was not committed: the next process goes on from what is complete.
-    let aborted = open(place.path()).claim(exactly_once(None)).unwrap();
+    let aborted = open(place.path()).claim(exactly_once(None, Some(1))).unwrap();
     assert_eq!((&aborted.manifest.sources[0].offset, aborted.manifest.batch), (&json!(0), BatchId(1)));
     // It was committed after another process had claimed its epoch.
-    let adopted = open(place.path()).claim(exactly_once(Some(marker))).unwrap();
+    let adopted = open(place.path()).claim(exactly_once(Some(marker), Some(2))).unwrap();
     assert_eq!((&adopted.manifest.sources[0].offset, adopted.manifest.batch), (&json!(7), BatchId(2)));
     assert_eq!(adopted.manifest.generation, 3);
     assert_eq!(adopted.manifest.output.as_ref().unwrap().last, Some(marker));
     assert!(adopted.warnings[0].contains("later ones do not cover its output"), "{:?}", adopted.warnings);
     // Its claim covers it from then on.
     std::fs::remove_file(place.path().join(prepared(marker))).unwrap();
-    let again = open(place.path()).claim(exactly_once(Some(marker))).unwrap();
+    let again = open(place.path()).claim(exactly_once(Some(marker), Some(3))).unwrap();
     assert_eq!((&again.manifest.sources[0].offset, again.warnings.len()), (&json!(7), 0));
 }
 
 #[test]
 fn committed_output_without_its_checkpoint_and_another_guarantee_are_refused() {
     let place = tempfile::tempdir().unwrap();
-    let first = open(place.path()).claim(exactly_once(None)).unwrap().manifest;
+    let first = open(place.path()).claim(exactly_once(None, None)).unwrap().manifest;
     let (_, marker) = with_output(&first, 7);
-    let error = open(place.path()).claim(exactly_once(Some(marker))).unwrap_err();
+    let error = open(place.path()).claim(exactly_once(Some(marker), Some(1))).unwrap_err();
     assert!(error.to_string().contains("the output of epoch 1 is committed, and its checkpoint"), "{error}");
     let error = open(place.path()).claim(claim("s")).unwrap_err();
     assert!(error.to_string().contains("delivered exactly once"), "{error}");
     // Nothing changed: it goes on where it was.
-    let last = open(place.path()).claim(exactly_once(None)).unwrap().manifest;
+    let last = open(place.path()).claim(exactly_once(None, Some(1))).unwrap().manifest;
     assert_eq!(last.batch, BatchId(1));
 }
 
@@ -364,7 +364,7 @@ fn committed_output_without_its_checkpoint_and_another_guarantee_are_refused() {
 fn state_of_a_prepared_checkpoint_outlives_later_checkpoints_without_output() {
     let place = tempfile::tempdir().unwrap();
     let mut store = open_on(Arc::new(RealDisk), place.path(), 1);
-    let first = store.claim(exactly_once(None)).unwrap().manifest;
+    let first = store.claim(exactly_once(None, None)).unwrap().manifest;
     let file = |batch: u64| {
         let name = format!("{batch:020}-1-counts");
         std::fs::write(place.path().join(STATE_FOLDER).join(&name), "").unwrap();

@@ -13,6 +13,7 @@ pub(super) struct Lines {
     path: String,
     reader: BufReader<Take<File>>,
     line: i64,
+    planned_bytes: u64,
 }
 
 impl Lines {
@@ -38,12 +39,22 @@ impl Lines {
             path: path.clone(),
             reader: BufReader::with_capacity(1 << 16, file.take(planned.bytes)),
             line: 0,
+            planned_bytes: planned.bytes,
         })
     }
 
     /// Path of the file.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Bytes by which the file is longer now than it was planned: nobody reads them.
+    ///
+    /// # Errors
+    /// If the disk does not say.
+    pub fn bytes_added(&self) -> Result<u64> {
+        let file = self.reader.get_ref().get_ref();
+        Ok(file.metadata()?.len().saturating_sub(self.planned_bytes))
     }
 
     /// Reads the next line that is not blank, without its end, and gives its number from 1 on.

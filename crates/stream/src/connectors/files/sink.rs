@@ -162,6 +162,18 @@ impl FileSink {
     }
 }
 
+/// The error of a file that cannot be put in its place. A process that takes the query over removes what it finds unfinished.
+fn gone(path: &Path, error: io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Failure::at(path)(error).into();
+    }
+    let text = format!(
+        "'{}' is gone: another process has taken the query over, or removed the file",
+        path.display()
+    );
+    Error::new(ErrorKind::Conflict, text).with_hint("run one process for a checkpoint").with_source(error)
+}
+
 /// Removes a file that may be gone.
 fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
@@ -190,7 +202,7 @@ impl Sink for FileSink {
         let path = self.unfinished();
         let file = file.into_inner().map_err(|error| Failure::at(&path)(error.into_error()))?;
         file.sync_all().map_err(Failure::of_sync(&path))?;
-        RealDisk.rename(&path, &self.finished(batch)).map_err(Failure::at(&path))?;
+        RealDisk.rename(&path, &self.finished(batch)).map_err(|error| gone(&path, error))?;
         RealDisk.sync_folder(&self.folder).map_err(Failure::of_sync(&self.folder))?;
         self.epoch = batch.next();
         self.acknowledged = Some(batch);
@@ -230,7 +242,11 @@ mod tests {
         // It stands still, and the next process claims epoch 5.
         let mut second = FileSink::open(&options, BatchId(6), BatchId(4)).unwrap();
         second.write(&rows(1)).unwrap();
-        first.barrier(BatchId(5)).expect_err("its file is gone");
+        let error = first.barrier(BatchId(5)).expect_err("its file is gone");
+        assert!(
+            error.kind() == ErrorKind::Conflict && error.to_string().contains("another process"),
+            "{error}"
+        );
         let mut third = FileSink::open(&options, BatchId(7), BatchId(4)).unwrap();
         let mut overtaken = FileSink::open(&options, BatchId(6), BatchId(4)).unwrap();
         overtaken.write(&rows(1)).unwrap();

@@ -37,6 +37,7 @@ pub struct FileSource {
     last: Option<VecDeque<PlannedFile>>,
     /// Rest of the planned epoch.
     planned: Option<Planned>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl FileSource {
             );
             return Err(corrupt(text).with_hint("without it files would be read again"));
         }
-        Ok(Self { options, log, logged: number, done, seen, last: None, planned: None })
+        Ok(Self { options, log, logged: number, done, seen, last: None, planned: None, warnings: Vec::new() })
     }
 
     /// Files of the next epoch, which are in the log.
@@ -141,6 +142,14 @@ impl Source for FileSource {
                 continue;
             };
             let Some(number) = lines.next(&mut line)? else {
+                let bytes = lines.bytes_added()?;
+                if bytes > 0 {
+                    self.warnings.push(format!(
+                        "the file '{}' has grown since its rows were planned: {bytes} bytes of it are not read; files have to come \
+                         into the directory whole, by renaming",
+                        lines.path()
+                    ));
+                }
                 planned.lines = None;
                 continue;
             };
@@ -194,6 +203,10 @@ impl Source for FileSource {
 
     fn lift_plan(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     fn is_planned_only(&self) -> bool {

@@ -28,7 +28,7 @@ impl DeadLetters {
         let Some(topic) = options.dead_letter_topic.clone() else { return Ok(None) };
         let producer = match transactions {
             Some(transactions) => Producer::transactional(transactions.clone(), open),
-            None => Producer::new(&settings(options), open)?,
+            None => Producer::new(&settings(options), false, open)?,
         };
         producer.check_topic(&topic)?;
         Ok(Some(Self { topic, producer }))

@@ -35,17 +35,20 @@ const TOO_LARGE: &str = "'kafka.message.max.bytes' of the sink, and 'max.message
 const TOO_LARGE_FOR_TOPIC: &str = "the topic's 'max.message.bytes' limits a record, and a batch of them, too: enlarge it, or lessen \
                                    'kafka.batch.size' of the sink if it is a batch of small records";
 
-/// Settings of a producer that a job may change.
-pub(super) const PRODUCER_DEFAULTS: [(&str, &str); 6] = [
-    // Keys go to the partitions that Java's client puts them in.
-    ("partitioner", "murmur2_random"),
-    ("enable.idempotence", "true"),
-    ("acks", "all"),
-    // A request on its way gathers the records for the next one: batches grow with the rate.
-    ("linger.ms", "1"),
-    ("sticky.partitioning.linger.ms", "1"),
-    ("max.in.flight.requests.per.connection", "1"),
-];
+/// Settings of a producer that a job may change, of one that sends updates of groups or of another one.
+pub(super) fn producer_defaults(has_updates: bool) -> [(&'static str, &'static str); 6] {
+    [
+        // Keys go to the partitions that Java's client puts them in.
+        ("partitioner", "murmur2_random"),
+        ("enable.idempotence", "true"),
+        ("acks", "all"),
+        // A request on its way gathers the records for the next one: batches grow with the rate. A request has records of one
+        // partition: those without keys wait for each other to go to the same one, which updates cannot.
+        ("linger.ms", if has_updates { "0" } else { "1" }),
+        ("sticky.partitioning.linger.ms", "1"),
+        ("max.in.flight.requests.per.connection", "1"),
+    ]
+}
 
 /// Records that are on their way, each known by its epoch, and one that could not be delivered.
 ///
@@ -157,7 +160,7 @@ pub(super) struct Outgoing<'a> {
 /// # Errors
 /// As [`Producer::new`] and [`Producer::check_topic`].
 pub(super) fn check(client: &[(String, String)], topic: Option<&str>) -> Result<()> {
-    let producer = Producer::new(client, BatchId::FIRST)?;
+    let producer = Producer::new(client, false, BatchId::FIRST)?;
     topic.map_or(Ok(()), |topic| producer.check_topic(topic))
 }
 
@@ -167,11 +170,11 @@ pub(super) fn wrong_settings(error: KafkaError, client: &[(String, String)]) -> 
 }
 
 impl Producer {
-    /// A producer for the epochs from `open` on.
-    pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
+    /// A producer for the epochs from `open` on, of updates of groups or of other records.
+    pub fn new(client: &[(String, String)], has_updates: bool, open: BatchId) -> Result<Self> {
         let context = Context::of(client);
         let deliveries = Arc::clone(&context.deliveries);
-        let made = config(&PRODUCER_DEFAULTS, client, &[]).create_with_context(context);
+        let made = config(&producer_defaults(has_updates), client, &[]).create_with_context(context);
         let client = Arc::new(made.map_err(|error| wrong_settings(error, client))?);
         Ok(Self { client, transactions: None, deliveries, open, ended: None, acknowledged: None })
     }

@@ -77,7 +77,7 @@ impl KafkaSink {
     ) -> Result<Self> {
         let producer = match transactions {
             Some(transactions) => Producer::transactional(transactions, open),
-            None => Producer::new(&options.client, open)?,
+            None => Producer::new(&options.client, options.has_updates, open)?,
         };
         if let Some(topic) = &options.topic {
             producer.check_topic(topic)?;

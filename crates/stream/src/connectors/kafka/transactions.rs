@@ -8,7 +8,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 use super::KafkaSinkOptions;
 use super::client::{config, failed};
 use super::control_topic;
-use super::producer::{Context, PRODUCER_DEFAULTS, is_fenced, wrong_settings};
+use super::producer::{Context, is_fenced, producer_defaults, wrong_settings};
 use crate::checkpoint::OutputMarker;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
 
@@ -60,8 +60,6 @@ struct State {
 pub enum CommitOutcome {
     /// The transaction is committed.
     Committed,
-    /// A younger process has fenced this one: nothing was committed.
-    Fenced,
     /// It may be committed or not.
     InDoubt,
 }
@@ -100,7 +98,8 @@ impl Transactions {
     /// committed.
     ///
     /// # Errors
-    /// `Invalid` for options that Kafka's client refuses; if brokers do not answer.
+    /// `Invalid` for options that Kafka's client refuses; `Conflict` if another process fenced this one meanwhile; if brokers do not
+    /// answer.
     pub fn begin(
         options: &KafkaSinkOptions,
         prefix: &str,
@@ -113,7 +112,7 @@ impl Transactions {
         let timeout_ms = timeout_ms(options)?
             .unwrap_or_else(|| interval_ms.saturating_add(TIMEOUT_ROOM_MS).min(TIMEOUT_MAX_MS));
         let timeout = timeout_ms.to_string();
-        let mut defaults = PRODUCER_DEFAULTS.to_vec();
+        let mut defaults = producer_defaults(options.has_updates).to_vec();
         defaults.push(("transaction.timeout.ms", &timeout));
         let fixed = [("transactional.id", id.as_str()), ("enable.idempotence", "true"), ("acks", "all")];
         let context = Context::of(&options.client);
@@ -121,7 +120,12 @@ impl Transactions {
         let client: ThreadedProducer<Context> =
             made.map_err(|error| wrong_settings(error, &options.client))?;
         let begun = client.init_transactions(INIT_MAX);
-        begun.map_err(|error| failed(&format!("cannot begin transactions of '{id}'"), error))?;
+        begun.map_err(|error| {
+            if is_fenced(&client, &error) {
+                return fenced().with_source(error);
+            }
+            failed(&format!("cannot begin transactions of '{id}'"), error)
+        })?;
         let committed = control_topic::last_marker(options, &control_topic)?;
         let transactions = Self {
             context,
@@ -153,8 +157,8 @@ impl Transactions {
         self.state.opened_ms.load(Ordering::Acquire) != 0
     }
 
-    /// True if they failed in a way that new ones mend: those abort or settle what is open, and say what is committed. It is not
-    /// so if a younger process has fenced these.
+    /// True if they failed in a way that new ones mend: those abort or settle what is open, and say what is committed. If another
+    /// process has fenced these, only who has the query may make them.
     pub fn can_begin_anew(&self) -> bool {
         self.state.can_begin_anew.load(Ordering::Acquire)
     }
@@ -168,8 +172,8 @@ impl Transactions {
         } else {
             fenced().with_source(error)
         };
-        // What is not the brokers' passing trouble would fail again.
-        if found.kind() == ErrorKind::Unavailable {
+        // What is neither the brokers' passing trouble nor a fence would fail again.
+        if matches!(found.kind(), ErrorKind::Unavailable | ErrorKind::Conflict) {
             self.state.can_begin_anew.store(true, Ordering::Release);
         }
         found
@@ -196,13 +200,13 @@ impl Transactions {
     /// Commits the open transaction with its marker in it. It waits for brokers.
     ///
     /// # Errors
-    /// If it was not committed, and will not be.
+    /// If it was not committed, and will not be; `Conflict` if another process has fenced this one.
     pub fn commit(&self, marker: OutputMarker) -> Result<CommitOutcome> {
         let content = serde_json::to_vec(&marker).map_err(|error| corrupt("a marker").with_source(error))?;
         let record =
             BaseRecord::with_opaque_to(&self.control_topic, UNCOUNTED).key(MARKER_KEY).payload(&content);
         if let Err((error, _)) = self.client.send(record) {
-            return self.not_committed("cannot send the marker of a transaction", error);
+            return Err(self.failure("cannot send the marker of a transaction", error));
         }
         self.wait_for_deliveries();
         let deadline = Instant::now() + COMMIT_MAX;
@@ -225,7 +229,7 @@ impl Transactions {
                 }
                 _ => return Ok(self.lose_answer()),
             }
-            return self.not_committed("a transaction cannot be committed", error);
+            return Err(self.failure("a transaction cannot be committed", error));
         }
     }
 
@@ -242,12 +246,6 @@ impl Transactions {
     pub fn lose_answer(&self) -> CommitOutcome {
         self.state.can_begin_anew.store(true, Ordering::Release);
         CommitOutcome::InDoubt
-    }
-
-    fn not_committed(&self, what: &str, error: KafkaError) -> Result<CommitOutcome> {
-        let is_fenced = is_fenced(&self.client, &error);
-        let error = self.failure(what, error);
-        if is_fenced && !self.can_begin_anew() { Ok(CommitOutcome::Fenced) } else { Err(error) }
     }
 }
 
@@ -267,7 +265,7 @@ fn expired(open_for: Duration, timeout: Duration) -> Error {
 fn fenced() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "another process has taken the query over: Kafka takes no more output of this one",
+        "Kafka takes no more output of this process: another one has taken its transactional id",
     )
     .with_hint("run one process for a checkpoint; this one has committed nothing since")
 }

@@ -99,6 +99,11 @@ fn an_epoch_is_planned_again_with_the_same_files_and_bytes() {
     assert!(source.has_logged_plan().unwrap());
     source.stop_at_latest().unwrap();
     assert_eq!(epoch(&mut source).unwrap(), ["b1"]);
+    let warnings = source.take_warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("/in/b' has grown") && warnings[0].contains("3 bytes"),
+        "{warnings:?}"
+    );
     assert!(!source.has_logged_plan().unwrap());
     assert_eq!(epoch(&mut source).unwrap(), ["01"]);
     // One that began before the second entry takes it as well.
