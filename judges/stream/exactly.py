@@ -190,8 +190,7 @@ def kills(query, count):
 
 def progressed(query):
     """Each of the queries has completed a checkpoint in this life: none is still about to claim its own."""
-    events = [json.loads(line) for line in query.said().splitlines() if line.startswith('{"event":"progress"') and line.endswith("}")]
-    if {event["name"] for event in events} != set(SINKS):
+    if {event["name"] for event in query.events("progress")} != set(SINKS):
         raise TimeoutError("no progress yet")
 
 
@@ -234,7 +233,7 @@ def broker_restart(clients, query):
     time.sleep(3)
     ended = query.process.poll()
     if ended is not None:
-        assert ended == 1, query.said()[-2000:]
+        assert ended == 1, f"exit code {ended}: {query.happened()}"
         query.start()
     return "went on" if ended is None else "ended and was started again"
 
@@ -243,7 +242,11 @@ def second_process(folder, query):
     """The first of two processes ends, and the second goes on."""
     first_checkpoint(query)
     second = Query(folder, query.text, "second", query.checkpoint)
-    code, said = query.ended()
+    try:
+        code, said = query.ended()
+    except AssertionError:
+        print(f"the second says:\n{second.happened()}", file=sys.stderr)
+        raise
     assert code == 1 and "another process has taken the query" in said, said[-2000:]
     return second
 

@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness
 from broker import run
-from thread import WITHIN, Query, check, entries, ids, in_turn, job, order, passing
+from thread import WITHIN, Query, check, ended_at, entries, ids, in_turn, job, order, passing
 
 LOOK = "'scan.topic-partition-discovery.interval' = '300 ms'"
 
@@ -62,15 +62,7 @@ class Topics:
 
     def ends(self):
         """Offsets after the last records."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer({"bootstrap.servers": self.clients.broker.address, "group.id": "ends"})
-        ends = {
-            topic: {str(p): consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1] for p in range(count)}
-            for topic, count in self.partitions.items()
-        }
-        consumer.close()
-        return ends
+        return self.clients.ends(self.partitions)
 
 
 class Feed:
@@ -102,11 +94,6 @@ class Feed:
         self.done.set()
         self.thread.join()
         assert self.failed is None, self.failed
-
-
-def events(query, kind):
-    lines = [json.loads(line) for line in query.said().splitlines() if line.startswith('{"event":') and line.endswith("}")]
-    return [line for line in lines if line["event"] == kind]
 
 
 def last_offsets(folder, query="large"):
@@ -150,34 +137,23 @@ def kills(clients, folder, count):
     repeats = check(found, numbers)
     ended_at(query, topics.ends())
     query.stop()
-    starts = [event["sources"][0]["startOffset"] for event in events(query, "progress")]
+    starts = [event["sources"][0]["startOffset"] for event in query.events("progress")]
     assert "shop-99-orders" not in starts[0] and "shop-99-orders" in starts[-1], "the last process did not notice the new topic"
     assert last_offsets(folder) == topics.ends(), (last_offsets(folder), topics.ends())
-    description = events(query, "progress")[-1]["sources"][0]["description"]
+    description = query.events("progress")[-1]["sources"][0]["description"]
     assert description == "kafka subscribePattern [^shop-\\d+-orders$]", description
     partitions = sum(topics.partitions.values())
     print(f"{count} kills, {made + 1} topics made and {grown + 1} partitions added: {len(numbers)} records of {partitions} partitions in, each of {passing(numbers)} out, {repeats} repeated")
 
 
 def progressed(query):
-    if not events(query, "progress"):
+    if not query.events("progress"):
         raise OSError("no progress yet")
 
 
 def started(query):
-    if not events(query, "started"):
+    if not query.events("started"):
         raise OSError("not started yet")
-
-
-def ended_at(query, ends):
-    """Waits until a checkpoint has all."""
-
-    def has_all():
-        progress = events(query, "progress")
-        if not progress or progress[-1]["sources"][0]["endOffset"] != ends:
-            raise OSError("not all is in a checkpoint yet")
-
-    harness.wait_until(has_all, "the last checkpoint", lambda: query.process.poll() is None)
 
 
 def lag(clients, folder):
@@ -202,7 +178,7 @@ def lag(clients, folder):
     ended_at(query, ends)
     page = harness.page(port, "/metrics/prometheus")
     # A query that plans all its batches finds new topics, too.
-    count = len(events(query, "progress"))
+    count = len(query.events("progress"))
     topics.create("lag-c", 1)
     for number in range(backlog, backlog + 100):
         producer.produce("lag-c", json.dumps(order(number)))
@@ -210,7 +186,7 @@ def lag(clients, folder):
     all_numbers = range(backlog + 100)
     check(clients.read("large2", lambda found: len(ids(found)) >= passing(all_numbers)), all_numbers)
     query.stop()
-    epochs = [event for event in events(query, "progress")[:count] if event["numInputRows"]]
+    epochs = [event for event in query.events("progress")[:count] if event["numInputRows"]]
     for epoch in epochs:
         source, times = epoch["sources"][0], epoch["durationMs"]
         lags = [source["latestOffset"][t][p] - end for t, of in source["endOffset"].items() for p, end in of.items()]
@@ -282,20 +258,20 @@ def deleted(clients, folder):
             continue
 
         def warned():
-            if not any("lenient-b-0 is gone" in event["text"] for event in events(query, "warning")):
+            if not any("lenient-b-0 is gone" in event["text"] for event in query.events("warning")):
                 raise OSError("no warning yet")
 
         harness.wait_until(warned, "the warning", lambda: query.process.poll() is None)
         send("lenient-a", range(100, 200))
         check(clients.read(sink, lambda found: len(ids(found)) >= passing(range(200))), range(200))
         query.stop()
-        end = events(query, "progress")[-1]["sources"][0]["endOffset"]
+        end = query.events("progress")[-1]["sources"][0]["endOffset"]
         assert end == {"lenient-a": {"0": 150}}, end
         # The checkpoint does not know it any more: it is no news to the next process.
         query.start()
         harness.wait_until(lambda: started(query), "the query", lambda: query.process.poll() is None)
         query.stop()
-        assert not events(query, "warning"), query.said()
+        assert not query.events("warning"), query.said()
     print("a topic that is deleted ends a query, or is left with a warning")
 
 

@@ -94,6 +94,18 @@ class Clients:
 
         return Producer({"bootstrap.servers": self.broker.address, "linger.ms": 5, **{k.replace("_", "."): v for k, v in more.items()}})
 
+    def ends(self, topics):
+        """Offsets after the last records of topics, of which each has so many partitions."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.broker.address, "group.id": "ends"})
+        ends = {
+            topic: {str(p): consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1] for p in range(count)}
+            for topic, count in topics.items()
+        }
+        consumer.close()
+        return ends
+
     def read(self, topic, is_enough, within=WITHIN):
         """Records of a topic from its begin, until they are enough, or none has come for so many seconds."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -149,13 +161,16 @@ def kills(clients, folder, count):
     clients.create("orders", "large")
     producer, numbers, done = clients.producer(), [], threading.Event()
 
+    def send():
+        for _ in range(50):
+            number = len(numbers)
+            producer.produce("orders", json.dumps(order(number)), f"k{number % 13}")
+            numbers.append(number)
+        assert producer.flush(WITHIN) == 0
+
     def produce():
         while not done.is_set():
-            for _ in range(50):
-                number = len(numbers)
-                producer.produce("orders", json.dumps(order(number)), f"k{number % 13}")
-                numbers.append(number)
-            producer.flush()
+            send()
             time.sleep(0.02)
 
     feeder = threading.Thread(target=produce)
@@ -177,8 +192,11 @@ def kills(clients, folder, count):
     finally:
         done.set()
         feeder.join()
+    # The last process may still send again what one before it had sent. It has done so once a checkpoint of its own has all.
+    send()
+    ended_at(query, clients.ends({"orders": PARTITIONS}))
     wanted = passing(numbers)
-    found = clients.read("large", lambda found: len(found) >= wanted and len(ids(found)) >= wanted)
+    found = clients.read("large", lambda _: False, within=2)
     repeats = check(found, numbers)
     query.stop()
     after = clients.read("large", lambda _: False, within=2)
@@ -190,6 +208,17 @@ def kills(clients, folder, count):
     commits, offsets = (entries(folder / "checkpoint/large" / log) for log in ("commits", "offsets"))
     assert commits == offsets and len(commits) > count, "Spark's logs have gaps"
     print(f"{count} kills: {len(numbers)} records in, each of {wanted} out, {repeats} repeated")
+
+
+def ended_at(query, ends):
+    """Waits until a checkpoint has all."""
+
+    def has_all():
+        progress = query.events("progress")
+        if not progress or progress[-1]["sources"][0]["endOffset"] != ends:
+            raise OSError("not all is in a checkpoint yet")
+
+    harness.wait_until(has_all, "the last checkpoint", lambda: query.process.poll() is None)
 
 
 def entries(log):

@@ -7,6 +7,7 @@ come to the dead-letter topic once.
   settled: Kafka 4.3 passes over partitions that have no leader yet when the only replica comes back.)
 - A process that stands still while another one takes the query over, for shorter and for longer than a transaction may be open:
   it ends with an error when it wakes, and does not disturb the other one.
+- A producer with the query's transactional id that claims nothing: the process has the query still, and goes on by itself.
 - What is there, a backlog that takes longer than a transaction may be open: it is read in many transactions.
 - Dead letters that would go to other brokers are refused.
 - A transaction in the control topic that is neither committed nor aborted: the query does not go on, and says why.
@@ -73,11 +74,6 @@ class Feed:
         self.thread.join()
 
 
-def events(query, kind):
-    lines = [line for line in query.said().splitlines() if f'"event":"{kind}"' in line]
-    return [json.loads(line) for line in lines]
-
-
 def wait_for(is_there, what, query):
     def look():
         if not is_there():
@@ -106,7 +102,7 @@ def lost_answer(query):
     query.kill()
     query.start(YEOUL_FAILPOINTS="stream-commit-answer@5")
     code, said = query.ended()
-    starts, found = events(query, "started"), kinds(query)
+    starts, found = query.events("started"), kinds(query)
     # An epoch without output has nothing to commit, and is completed beside the four.
     completed = found.count("progress")
     expected = ["started", *["progress"] * completed, *["started"] * TRIES_MAX, "terminated"]
@@ -122,13 +118,13 @@ def lost_answer(query):
 def stall(query):
     """It stands still for longer than its transaction may be open."""
     for attempt in range(5):
-        starts = len(events(query, "started"))
+        starts = len(query.events("started"))
         query.process.send_signal(signal.SIGSTOP)
         time.sleep(STALL_S)
         query.process.send_signal(signal.SIGCONT)
         time.sleep(1)
         progressed(query, starts)
-        now = events(query, "started")
+        now = query.events("started")
         if len(now) > starts:
             reason = "".join(now[-1]["warnings"])
             # Records that waited in the client's queue meanwhile are as old as the transaction, and may be what fails first.
@@ -143,10 +139,10 @@ def stall(query):
 def broker_away(broker, query):
     """The broker stands still for longer than a transaction may be open."""
     for attempt in range(5):
-        starts, checkpoints = len(events(query, "started")), len(events(query, "progress"))
+        starts, checkpoints = len(query.events("started")), len(query.events("progress"))
         broker.pause(STALL_S)
-        wait_for(lambda: len(events(query, "progress")) > checkpoints + 2, "checkpoints after the broker went on", query)
-        now = events(query, "started")
+        wait_for(lambda: len(query.events("progress")) > checkpoints + 2, "checkpoints after the broker went on", query)
+        now = query.events("started")
         if len(now) > starts:
             reason = "".join(now[-1]["warnings"])
             assert "the query goes on from its last checkpoint" in reason, reason
@@ -154,6 +150,22 @@ def broker_away(broker, query):
             return
         # There was no transaction open when the broker stopped.
     raise AssertionError(f"no transaction was ever lost: {query.said()[-3000:]}")
+
+
+def control_topic(clients):
+    topics = clients.admin.list_topics(timeout=10).topics
+    return next(name for name in topics if name.startswith("yeoul-") and name.endswith("-control"))
+
+
+def fenced(clients, query):
+    """Another process fences it, as one does that starts, and dies before it has claimed the query."""
+    starts = len(query.events("started"))
+    clients.producer(transactional_id=control_topic(clients).removesuffix("-control")).init_transactions()
+    wait_for(lambda: len(query.events("started")) > starts, "the query that was fenced", query)
+    progressed(query, starts + 1)
+    reason = "".join(query.events("started")[-1]["warnings"])
+    assert "another one has taken its transactional id" in reason, reason
+    print("a process that was fenced by one that claimed nothing went on by itself")
 
 
 def overtaken(folder, query, pause):
@@ -167,9 +179,9 @@ def overtaken(folder, query, pause):
     query.process.send_signal(signal.SIGCONT)
     code, said = query.ended()
     assert code == 1 and TAKEN_OVER in said.split('"event":"terminated"')[1], said[-3000:]
-    before = len(events(second, "progress"))
-    wait_for(lambda: len(events(second, "progress")) > before + 5, "more checkpoints of the second process", second)
-    assert len(events(second, "started")) == 1, f"the second process was disturbed: {second.said()[-3000:]}"
+    before = len(second.events("progress"))
+    wait_for(lambda: len(second.events("progress")) > before + 5, "more checkpoints of the second process", second)
+    assert len(second.events("started")) == 1, f"the second process was disturbed: {second.said()[-3000:]}"
     print(f"a process that slept for {slept:.1f} s while another took the query over ended, and left that one alone")
     return second
 
@@ -191,8 +203,8 @@ INSERT INTO found SELECT DISTINCT ON (id) id, name FROM many;
 """
     query = Query(folder, text, "backlog", "backlog")
     code, said = query.ended()
-    epochs = [event for event in events(query, "progress") if event["numInputRows"]]
-    assert code == 0 and len(events(query, "started")) == 1, said[-3000:]
+    epochs = [event for event in query.events("progress") if event["numInputRows"]]
+    assert code == 0 and len(query.events("started")) == 1, said[-3000:]
     assert len(epochs) > 2 and sum(event["numInputRows"] for event in epochs) == BACKLOG, said[-3000:]
     slowest = max(event["batchDuration"] for event in epochs)
     wanted = {n for n in range(BACKLOG) if n % 10 != 9}
@@ -226,19 +238,17 @@ def check(clients, feed):
 
 def undecided(clients, query):
     """A transaction that hangs in the control topic, as one does whose end a broker forgot."""
-    topics = clients.admin.list_topics(timeout=10).topics
-    control = next(name for name in topics if name.startswith("yeoul-") and name.endswith("-control"))
     hanging = clients.producer(transactional_id="hanging", transaction_timeout_ms=600_000)
     hanging.init_transactions()
     hanging.begin_transaction()
-    hanging.produce(control, json.dumps({"batch": 1, "generation": 1}), "committed")
+    hanging.produce(control_topic(clients), json.dumps({"batch": 1, "generation": 1}), "committed")
     hanging.flush()
     query.start()
     code, said = query.ended()
     assert code == 1 and "is neither committed nor aborted" in said and "find-hanging" in said, (code, said[-2000:])
     hanging.abort_transaction()
     query.start()
-    wait_for(lambda: events(query, "started"), "the query once the transaction has an end", query)
+    wait_for(lambda: query.events("started"), "the query once the transaction has an end", query)
     query.stop()
     print("a transaction without its end: the query does not go on until it has one")
 
@@ -267,6 +277,7 @@ def main():
                 lost_answer(query)
                 stall(query)
                 broker_away(broker, query)
+                fenced(clients, query)
                 query = overtaken(folder, query, 0)
                 query = overtaken(folder, query, STALL_S)
                 feed.end()
