@@ -279,7 +279,8 @@ def judge(server: Process, name: str, port: int, kind: Kind, attack: str, second
         wrong.append(f"{what}: the attacker ended by itself")
     if not server.alive():
         wrong.append(f"{what}: the server ended")
-    print(f"{what}: {len(waits)} served within {max(waits, default=0) * 1000:.0f} ms", flush=True)
+    peak = f", {server.rss_max() / MIB:.0f} MiB at most until now" if server.alive() else ""
+    print(f"{what}: {len(waits)} served within {max(waits, default=0) * 1000:.0f} ms{peak}", flush=True)
     return wrong
 
 
