@@ -1,6 +1,6 @@
 //! Intervals as they are written. DataFusion takes one without a unit for seconds; here each has a unit it knows.
 
-use datafusion::sql::sqlparser::ast::{Expr, Interval, UnaryOperator, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::ast::{DateTimeField, Expr, Interval, UnaryOperator, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use yeoul_base::ErrorKind;
 
@@ -31,28 +31,80 @@ fn is_space(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_))
 }
 
-/// Spells out the clock times of an interval. A number alone is refused by `clauses`.
+/// Spells out the clock times, the fields and the signs of an interval, also the sign before one. A number alone is refused by `clauses`.
 ///
 /// # Errors
-/// `Invalid` for a number without a unit.
-pub(super) fn complete(interval: &mut Interval) -> Result<()> {
-    let has_unit = interval.leading_field.is_some();
-    let mut value = interval.value.as_mut();
-    while let Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } = value {
-        value = expr;
+/// `Invalid` for a number without a unit, and for a text that has other fields than it is said to have.
+pub(super) fn complete(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::Interval(interval) => complete_value(interval),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: negated } => {
+            let Expr::Interval(interval) = negated.as_mut() else { return Ok(()) };
+            if let Some(text) = text_of(&mut interval.value) {
+                *text = interval_text::negated(text);
+                *expr = Expr::Interval(interval.clone());
+            } else if matches!(*interval.value, Expr::BinaryOp { .. }) {
+                // DataFusion would negate the first operand.
+                let interval = Expr::Interval(interval.clone());
+                **negated = Expr::Nested(Box::new(interval));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
     }
-    let Expr::Value(ValueWithSpan { value, .. }) = value else { return Ok(()) };
-    let (Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)) = value else { return Ok(()) };
-    if text.trim().parse::<f64>().is_ok() {
-        let unit = interval.leading_field.as_ref().map(ToString::to_string);
-        return interval_text::check_part(text.trim(), &unit.unwrap_or_default());
-    }
-    if has_unit {
+}
+
+fn complete_value(interval: &mut Interval) -> Result<()> {
+    let is_negative = take_signs(&mut interval.value);
+    let Some(text) = text_of(&mut interval.value) else { return Ok(()) };
+    let unit = interval.leading_field.as_ref().map(field_name);
+    if let (Some(first), Some(last)) = (&unit, &interval.last_field) {
+        *text = interval_text::of_fields(text, first, &field_name(last))?;
+        interval.leading_field = None;
+        interval.last_field = None;
+    } else if text.trim().parse::<f64>().is_ok() {
+        interval_text::check_part(text.trim(), unit.as_deref().unwrap_or_default())?;
+    } else if unit.is_some() {
         let error = Error::new(ErrorKind::Invalid, format!("'{text}' is no number of units in an interval"));
         return Err(error.with_hint("write interval '3' day, or interval '3 days 12 hours'"));
+    } else {
+        *text = interval_text::spelt_out(text)?;
     }
-    *text = interval_text::spelt_out(text)?;
+    if is_negative {
+        *text = interval_text::negated(text);
+    }
     Ok(())
+}
+
+/// Takes the signs from before a text, and says whether they make it negative. DataFusion would negate its first part alone.
+fn take_signs(value: &mut Expr) -> bool {
+    let (mut is_negative, mut operand) = (false, &*value);
+    while let Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr } = operand {
+        is_negative ^= *op == UnaryOperator::Minus;
+        operand = expr;
+    }
+    let is_text = matches!(
+        operand,
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_) | Value::DoubleQuotedString(_), .. })
+    );
+    if is_text {
+        *value = operand.clone();
+    }
+    is_text && is_negative
+}
+
+fn text_of(value: &mut Expr) -> Option<&mut String> {
+    match value {
+        Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text) | Value::DoubleQuotedString(text),
+            ..
+        }) => Some(text),
+        _ => None,
+    }
+}
+
+fn field_name(field: &DateTimeField) -> String {
+    field.to_string().to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -61,6 +113,23 @@ mod tests {
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
     use super::*;
+    use crate::parse::tests::meant;
+
+    #[test]
+    fn a_sign_negates_each_part() {
+        for (written, expected) in [
+            ("- INTERVAL '1 year 1 month'", "INTERVAL '-1 year -1 month'"),
+            ("INTERVAL - '1 day -2 hours'", "INTERVAL '-1 day 2 hours'"),
+            ("- INTERVAL - '1 day 01:30'", "INTERVAL '1 day 1 hours 30 minutes 0 seconds'"),
+            ("INTERVAL - - '3' DAY", "INTERVAL '3' DAY"),
+            ("- INTERVAL '3' DAY", "INTERVAL '-3' DAY"),
+            ("- INTERVAL '1-2' YEAR TO MONTH", "INTERVAL '-1 year -2 month'"),
+            ("- INTERVAL 3 DAY", "-INTERVAL 3 DAY"),
+            ("x - INTERVAL '1 day 2 hours'", "x - INTERVAL '1 day 2 hours'"),
+        ] {
+            assert_eq!(meant(&format!("SELECT {written}")), format!("SELECT {expected}"), "{written}");
+        }
+    }
 
     #[test]
     fn a_plural_that_the_parser_does_not_know_becomes_its_singular_in_its_place() {

@@ -8,7 +8,7 @@
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
-//! - [`intervals`]: units of intervals;
+//! - [`intervals`]: units, fields and signs of intervals;
 //! - [`lateral_unnest`]: `unnest` in a `FROM`;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
@@ -132,10 +132,7 @@ impl Corrections {
         }
         similar::check(expr)?;
         synonyms::check(expr)?;
-        match expr {
-            Expr::Interval(interval) => intervals::complete(interval),
-            _ => Ok(()),
-        }
+        intervals::complete(expr)
     }
 }
 

@@ -52,6 +52,78 @@ pub(crate) fn spelt_out(text: &str) -> Result<String> {
     Ok(spelt.join(" "))
 }
 
+/// Fields of intervals as SQL's standard writes them, each with what stands before it, and how many of it make one of the next larger.
+const FIELDS: [(&str, char, u32); 6] = [
+    ("year", ' ', 0),
+    ("month", '-', 12),
+    ("day", ' ', 0),
+    ("hour", ' ', 24),
+    ("minute", ':', 60),
+    ("second", ':', 60),
+];
+
+/// The text of `INTERVAL '1-2' YEAR TO MONTH` or `INTERVAL '1 10:30' DAY TO MINUTE`, with a unit for each number.
+///
+/// # Errors
+/// `Invalid` for a text that has not exactly these fields, or one beyond its range; for a sign within a text of days and times, which
+/// PostgreSQL takes for the sign of the days and Spark for that of all.
+pub(crate) fn of_fields(text: &str, first: &str, last: &str) -> Result<String> {
+    let no_such = || {
+        let what = format!("'{text}' is no interval of {first} to {last}");
+        Error::new(ErrorKind::Invalid, what)
+            .with_hint("write '1-2' year to month, '1 10:30:00' day to second, '10:30' hour to minute")
+    };
+    let place = |name: &str| FIELDS.iter().position(|(field, _, _)| *field == name).ok_or_else(no_such);
+    let (first_at, last_at) = (place(first)?, place(last)?);
+    let is_of_months = last_at == 1;
+    if first_at >= last_at || (first_at < 2) != is_of_months {
+        return Err(no_such());
+    }
+    let (sign, mut rest) = match text.trim().strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.trim().strip_prefix('+').unwrap_or(text.trim())),
+    };
+    if !sign.is_empty() && !is_of_months {
+        let what = format!("'{text}': a sign that may be that of the days or of all");
+        let hint = format!("write it before the text: INTERVAL -'{rest}' {first} TO {last}");
+        return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint));
+    }
+    let mut spelt = Vec::new();
+    for at in first_at..=last_at {
+        let (field, _, limit) = FIELDS[at];
+        let number = match FIELDS.get(at + 1) {
+            Some((_, separator, _)) if at < last_at => {
+                let (number, behind) = rest.split_once(*separator).ok_or_else(no_such)?;
+                rest = behind.trim_start();
+                number
+            }
+            _ => rest,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let in_range = at == first_at || whole.parse::<u32>().is_ok_and(|number| number < limit);
+        if !is_number(whole)
+            || !is_number(fraction)
+            || !in_range
+            || (number.contains('.') && field != "second")
+        {
+            return Err(no_such());
+        }
+        spelt.push(format!("{sign}{number} {field}"));
+    }
+    Ok(spelt.join(" "))
+}
+
+/// The text of the negative of an interval whose text has been spelt out: each number has the other sign.
+pub(crate) fn negated(spelt: &str) -> String {
+    let negated = spelt.split_whitespace().map(|word| match word.strip_prefix('-') {
+        Some(amount) => amount.to_owned(),
+        None if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') => format!("-{word}"),
+        None => word.strip_prefix('+').map_or_else(|| word.to_owned(), |amount| format!("-{amount}")),
+    });
+    negated.collect::<Vec<_>>().join(" ")
+}
+
 /// Checks that a part of a month or of a year is one of days or of months. Arrow drops the rest.
 ///
 /// # Errors
@@ -133,6 +205,38 @@ mod tests {
             ("5 milliseconds 7 microseconds", 0, 0, 5_007_000),
         ] {
             assert_eq!(parse(text).unwrap(), IntervalMonthDayNano { months, days, nanoseconds }, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_have_units_and_a_sign_before_months_is_that_of_all() {
+        for (text, first, last, expected) in [
+            ("1-2", "year", "month", "1 year 2 month"),
+            ("-1-2", "year", "month", "-1 year -2 month"),
+            ("400 23:59:59.123456", "day", "second", "400 day 23 hour 59 minute 59.123456 second"),
+            (" +1  2 ", "day", "hour", "1 day 2 hour"),
+            ("100:30", "hour", "minute", "100 hour 30 minute"),
+            ("90:1.5", "minute", "second", "90 minute 1.5 second"),
+        ] {
+            assert_eq!(of_fields(text, first, last).unwrap(), expected, "{text}");
+        }
+        for (text, first, last) in [
+            ("1-12", "year", "month"),
+            ("1", "year", "month"),
+            ("1-2-3", "year", "month"),
+            ("1 24", "day", "hour"),
+            ("1.5 2", "day", "hour"),
+            ("1 2:3", "day", "second"),
+            ("-1 2", "day", "hour"),
+            ("1 -2", "day", "hour"),
+            ("2", "hour", "day"),
+            ("2 3", "month", "day"),
+            ("2", "day", "day"),
+            ("", "hour", "minute"),
+            ("1:2", "minute", "week"),
+        ] {
+            let error = of_fields(text, first, last).unwrap_err();
+            assert!(error.hint().is_some(), "{text}: {error}");
         }
     }
 
