@@ -95,10 +95,10 @@ def spark_calls(is_respelled: bool) -> list[Call]:
     found = []
     for line in text.splitlines():
         cells = line.strip().removeprefix("| ").removesuffix(" |")
-        if not cells.startswith("org.apache.spark"):
+        # Some have no example, and so no schema.
+        if not cells.startswith("org.apache.spark") or " | struct<" not in cells:
             continue
-        head, schema = cells.rsplit(" | struct<", 1)
-        _, function, query = head.split(" | ", 2)
+        _, function, query = cells.rsplit(" | struct<", 1)[0].split(" | ", 2)
         if query != "N/A":
             found.append(Call(function, query, spark_respell.respelled(query) if is_respelled else query))
     return found
