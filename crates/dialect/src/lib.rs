@@ -24,6 +24,7 @@
 //!
 //! - [`Dialect`]: the face, with the switches in which two fronts mean different systems on purpose;
 //! - [`parse`]: a text becomes a statement, corrected where the parser reads something else than SQL means;
+//! - [`functions`]: functions that stand for an expression of others;
 //! - [`refuse`]: every clause is honoured or refused;
 //! - [`names`]: the tables and columns that names stand for;
 //! - [`plan`]: a statement becomes a plan;
@@ -36,6 +37,7 @@
 
 mod dialect;
 pub mod error;
+pub mod functions;
 mod names;
 mod numbers;
 mod parse;

@@ -20,6 +20,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
+use yeoul_dialect::functions::DEFINITIONS;
 use yeoul_dialect::suggest;
 use yeoul_memory::ProcessMemory;
 
@@ -191,6 +192,7 @@ impl Session {
         names.extend(state.aggregate_functions().keys().cloned());
         names.extend(state.window_functions().keys().cloned());
         names.extend(state.table_functions().keys().cloned());
+        names.extend(DEFINITIONS.iter().map(|definition| definition.name.to_owned()));
         names.sort();
         names.dedup();
         names

@@ -78,8 +78,8 @@ SELECT DATE '2024-01-31' + i * INTERVAL '1 day' FROM (VALUES (0), (1), (NULL)) A
 SELECT strftime(now(), '%Y');
 --> refused: to_char
 
-SELECT len('a');
---> refused: write length
+SELECT typeof('a');
+--> refused: write arrow_typeof
 
 SELECT b, a FROM (VALUES (2, 1), (1, 2), (3, 1)) AS v(a, b) ORDER BY ALL;
 --> 1 | 2

@@ -120,7 +120,7 @@ mod tests {
         for (written, expected) in [
             ("- INTERVAL '1 year 1 month'", "INTERVAL '-1 year -1 month'"),
             ("INTERVAL - '1 day -2 hours'", "INTERVAL '-1 day 2 hours'"),
-            ("- INTERVAL - '1 day 01:30'", "INTERVAL '1 day 1 hours 30 minutes 0 seconds'"),
+            ("- INTERVAL - '1 day 01:30'", "INTERVAL '1 day 01 hours 30 minutes 0 seconds'"),
             ("INTERVAL - - '3' DAY", "INTERVAL '3' DAY"),
             ("- INTERVAL '3' DAY", "INTERVAL '-3' DAY"),
             ("- INTERVAL '1-2' YEAR TO MONTH", "INTERVAL '-1 year -2 month'"),

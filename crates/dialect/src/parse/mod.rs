@@ -44,7 +44,6 @@ mod timestamps;
 pub(crate) mod visit;
 mod wide_integers;
 
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::common::DataFusionError;
@@ -57,7 +56,8 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 use yeoul_base::ErrorKind;
 
-use self::visit::{visit, walk};
+use self::visit::walk;
+use crate::functions::Expansion;
 use crate::{Error, Result};
 
 /// Reads the one statement of a text.
@@ -115,9 +115,16 @@ fn parsed(tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement>
     }
 }
 
-/// Turns operators of a statement that has been read into the functions that they are. Before that its columns are as they were written.
-pub(crate) fn call_functions(statement: &mut Statement) {
-    visit(statement, &mut Calls);
+/// Turns operators of a statement that has been read into the functions that they are, and calls of defined functions into what these stand
+/// for. Before that its columns are as they were written.
+///
+/// # Errors
+/// Those of [`Expansion::expand`].
+pub(crate) fn call_functions(statement: &mut Statement) -> Result<()> {
+    match walk(statement, &mut Calls::default()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Corrections {
@@ -166,12 +173,22 @@ impl VisitorMut for Corrections {
     }
 }
 
-struct Calls;
+#[derive(Default)]
+struct Calls {
+    expansion: Expansion,
+}
 
 impl VisitorMut for Calls {
-    type Break = Infallible;
+    type Break = Error;
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match self.expansion.expand(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         time_zones::call(expr);
         similar::match_whole(expr);
         any_of::call(expr);
@@ -198,7 +215,13 @@ pub(crate) mod tests {
     /// The statement of a text once operators are called as functions.
     pub(crate) fn called(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
-        call_functions(&mut statement);
+        call_functions(&mut statement).unwrap();
         statement.to_string()
+    }
+
+    /// The error of a text whose calls cannot be expanded.
+    pub(crate) fn not_called(written: &str) -> Error {
+        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        call_functions(&mut statement).unwrap_err()
     }
 }

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::Statement as Sql;
 use yeoul_base::ErrorKind;
 
 use super::relations::Relations;
+use super::show_functions::with_defined;
 use super::size;
 use crate::names::join_mark::mark;
 use crate::names::join_names::name_columns;
@@ -50,7 +51,8 @@ pub(crate) async fn planned(
     } else {
         state.statement_to_plan(statement.clone()).await
     };
-    let mut plan = named_apart(&mut statement, questions, outcome, state).await?;
+    let plan = named_apart(&mut statement, questions, outcome, state).await?;
+    let mut plan = with_defined(&statement, plan)?;
     if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
         view.definition = definition;
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use yeoul_dialect::functions::DEFINITIONS;
 use yeoul_dialect::wrong_answers::{Case, Expected, cases, rows};
 
 use super::Bench;
@@ -44,6 +45,21 @@ fn each_statement_is_answered_rightly_or_refused() {
     }
     assert!(faults.is_empty(), "\n{faults}");
     assert!(count > 0, "no statements in {}", folder.display());
+}
+
+#[test]
+fn each_example_of_a_defined_function_has_its_answer() {
+    let mut faults = String::new();
+    for bench in benches() {
+        for definition in DEFINITIONS.iter() {
+            let sql = format!("SELECT {}", definition.example);
+            let expected = Expected::Rows(vec![definition.answer.to_owned()]);
+            if let Some(fault) = fault(&bench, &Case { line: 0, sql, expected }) {
+                writeln!(faults, "{}: {fault}", definition.example).unwrap();
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
 }
 
 #[test]

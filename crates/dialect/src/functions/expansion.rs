@@ -1,0 +1,299 @@
+//! A call of a defined function becomes the expression that the function stands for.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, Visit, Visitor,
+};
+use yeoul_base::ErrorKind;
+
+use super::{Definition, defined};
+use crate::parse::visit::each_expression;
+use crate::{Error, Result};
+
+/// Expressions that the calls of one statement may copy, where a function has an argument in its body more than once.
+const COPIES_MAX: usize = 100_000;
+
+/// Functions with another answer at each call.
+const VOLATILE: [&str; 6] =
+    ["file_row_index", "gen_random_uuid", "input_file_name", "rand", "random", "uuid"];
+
+/// The expansion of the calls of one statement.
+#[derive(Debug, Default)]
+pub(crate) struct Expansion {
+    copies: usize,
+}
+
+impl Expansion {
+    /// Writes a call as what it stands for. Calls within it are written so when they are visited in their turn.
+    ///
+    /// # Errors
+    /// `Invalid` for other arguments or clauses than the function has, and for an argument that is needed more than once and has
+    /// another value each time; `ResourceExhausted` for calls within calls that would be more than [`COPIES_MAX`].
+    pub fn expand(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(call) = expr else { return Ok(()) };
+        let Some(definition) = definition_of(&call.name) else { return Ok(()) };
+        let FunctionArguments::List(list) = &mut call.args else { return Err(wrong_call(definition)) };
+        let Some(parameters) = &definition.parameters else {
+            call.name = ObjectName::from(vec![Ident::new(definition.body)]);
+            return Ok(());
+        };
+        let arguments: Option<Vec<Expr>> = list.args.iter().map(value_of).collect();
+        let arguments = arguments.filter(|arguments| arguments.len() == parameters.len());
+        let Some(arguments) = arguments else { return Err(wrong_call(definition)) };
+        let mut body = definition.expr.clone();
+        // Clauses have columns of the statement, and come into the body only once its own names are arguments.
+        self.put(&mut body, definition, parameters.iter().copied().zip(arguments).collect())?;
+        match definition.aggregate {
+            Some(aggregate) => {
+                hand_over(call, aggregate, &mut body).ok_or_else(|| wrong_clauses(definition))?
+            }
+            None if has_clauses(call) => return Err(wrong_clauses(definition)),
+            None => {}
+        }
+        *expr = Expr::Nested(Box::new(body));
+        Ok(())
+    }
+
+    /// Puts arguments in the places of parameters.
+    fn put(&mut self, body: &mut Expr, of: &Definition, arguments: HashMap<&str, Expr>) -> Result<()> {
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        for name in arguments.keys() {
+            let mut count = 0;
+            each_expression(body, &mut |expr| count += usize::from(is_named(expr, name)));
+            uses.insert(*name, count);
+        }
+        for (name, argument) in &arguments {
+            if uses[name] < 2 {
+                continue;
+            }
+            let mut seen = Seen::default();
+            let _ = argument.visit(&mut seen);
+            if let Some(volatile) = seen.volatile {
+                let text = format!("not supported: {volatile}() within an argument of {}", of.name);
+                let hint = format!(
+                    "its value is needed more than once: compute it in a subquery, or write {}",
+                    of.body
+                );
+                return Err(Error::new(ErrorKind::Invalid, text).with_hint(hint));
+            }
+            self.copies += seen.expressions * (uses[name] - 1);
+            if self.copies > COPIES_MAX {
+                let text =
+                    format!("calls within calls of {} are more than {COPIES_MAX} expressions", of.name);
+                return Err(Error::new(ErrorKind::ResourceExhausted, text)
+                    .with_hint("compute the inner ones in a subquery"));
+            }
+        }
+        each_expression(body, &mut |expr| {
+            let Expr::Identifier(name) = expr else { return };
+            if let Some(argument) = arguments.get(name.value.as_str()) {
+                *expr = Expr::Nested(Box::new(argument.clone()));
+            }
+        });
+        Ok(())
+    }
+}
+
+fn definition_of(name: &ObjectName) -> Option<&'static Definition> {
+    let [part] = name.0.as_slice() else { return None };
+    let name = &part.as_ident()?.value;
+    defined(&name.to_ascii_lowercase())
+}
+
+fn value_of(argument: &FunctionArg) -> Option<Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    }
+}
+
+fn is_named(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Identifier(found) if found.value == name)
+}
+
+fn has_clauses(call: &Function) -> bool {
+    let of_list = match &call.args {
+        FunctionArguments::List(list) => list.duplicate_treatment.is_some() || !list.clauses.is_empty(),
+        _ => false,
+    };
+    of_list
+        || call.filter.is_some()
+        || call.over.is_some()
+        || call.null_treatment.is_some()
+        || !call.within_group.is_empty()
+}
+
+/// Gives the clauses of a call to the aggregate in the body; `None` if it cannot have them.
+fn hand_over(call: &mut Function, aggregate: &str, body: &mut Expr) -> Option<()> {
+    let FunctionArguments::List(FunctionArgumentList { duplicate_treatment, args: _, clauses }) =
+        &mut call.args
+    else {
+        return None;
+    };
+    let mut given = Some(());
+    let is_whole = matches!(body, Expr::Function(_));
+    each_expression(body, &mut |expr| {
+        let Expr::Function(of) = expr else { return };
+        if !of.name.to_string().eq_ignore_ascii_case(aggregate) {
+            return;
+        }
+        let FunctionArguments::List(list) = &mut of.args else { return };
+        let has_own_order = !of.within_group.is_empty() || !list.clauses.is_empty();
+        let is_plain =
+            is_whole && of.filter.is_none() && !has_own_order && list.duplicate_treatment.is_none();
+        if (!clauses.is_empty() || !call.within_group.is_empty()) && has_own_order
+            || duplicate_treatment.is_some() && !is_plain
+            || call.null_treatment.is_some()
+            // Over a window these two are functions of windows, without a filter.
+            || call.over.is_some() && matches!(aggregate, "first_value" | "last_value")
+        {
+            given = None;
+            return;
+        }
+        if duplicate_treatment.is_some() {
+            list.duplicate_treatment = *duplicate_treatment;
+        }
+        list.clauses.append(clauses);
+        of.within_group.append(&mut call.within_group);
+        of.over = of.over.take().or(call.over.take());
+        of.filter = match (of.filter.take(), call.filter.take()) {
+            (Some(own), Some(given)) => {
+                let [left, right] = [own, given].map(|side| Box::new(Expr::Nested(side)));
+                Some(Box::new(Expr::BinaryOp { left, op: BinaryOperator::And, right }))
+            }
+            (own, given) => own.or(given),
+        };
+    });
+    given
+}
+
+fn wrong_call(definition: &Definition) -> Error {
+    let count = definition.parameters.as_ref().map_or(0, Vec::len);
+    let s = if count == 1 { "" } else { "s" };
+    let text = format!("the function {} takes {count} argument{s}", definition.name);
+    Error::new(ErrorKind::Invalid, text).with_hint(format!("write {}", definition.signature()))
+}
+
+fn wrong_clauses(definition: &Definition) -> Error {
+    let text = format!("a clause that the function {} does not have", definition.name);
+    Error::new(ErrorKind::Invalid, text).with_hint(format!("it stands for {}", definition.body))
+}
+
+/// What there is in an argument.
+#[derive(Default)]
+struct Seen {
+    expressions: usize,
+    volatile: Option<String>,
+}
+
+impl Visitor for Seen {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.expressions += 1;
+        if let Expr::Function(call) = expr {
+            let name = call.name.to_string().to_ascii_lowercase();
+            if VOLATILE.contains(&name.as_str()) {
+                self.volatile = Some(name);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::session_state::SessionStateBuilder;
+    use datafusion::logical_expr::Volatility;
+
+    use super::*;
+    use crate::Dialect;
+    use crate::functions::DEFINITIONS;
+    use crate::parse::tests::{called, not_called};
+
+    #[test]
+    fn a_call_is_its_body_with_its_arguments() {
+        for (written, expected) in [
+            ("YEAR(t)", "(EXTRACT(YEAR FROM (t)))"),
+            ("if(a > 1, b OR c, x)", "(CASE WHEN (a > 1) THEN (b OR c) ELSE (x) END)"),
+            ("day(date_add(d, 1))", "(EXTRACT(DAY FROM (((d) + (1)))))"),
+            ("list_value(1, year(t))", "make_array(1, (EXTRACT(YEAR FROM (t))))"),
+            ("count_if(a) FILTER (WHERE b)", "(count(CASE WHEN (a) THEN 1 END) FILTER (WHERE b))"),
+            (
+                "max_by(a, b) FILTER (WHERE c)",
+                "(last_value((a) ORDER BY (b)) FILTER (WHERE ((b) IS NOT NULL) AND (c)))",
+            ),
+            ("every(DISTINCT a) OVER (PARTITION BY b)", "(bool_and(DISTINCT (a)) OVER (PARTITION BY b))"),
+            (
+                "collect_list(a ORDER BY b)",
+                "(coalesce(array_agg((a) ORDER BY b) FILTER (WHERE (a) IS NOT NULL), []))",
+            ),
+            (
+                "listagg(a, '-') WITHIN GROUP (ORDER BY b)",
+                "(string_agg((a), ('-')) WITHIN GROUP (ORDER BY b))",
+            ),
+            ("x.year(t)", "x.year(t)"),
+        ] {
+            assert_eq!(called(&format!("SELECT {written}")), format!("SELECT {expected}"), "{written}");
+        }
+    }
+
+    #[test]
+    fn other_arguments_and_clauses_are_refused() {
+        for (written, words) in [
+            ("year()", "takes 1 argument"),
+            ("year(a, b)", "takes 1 argument"),
+            ("if(a, b)", "takes 3 arguments"),
+            ("size(*)", "takes 1 argument"),
+            ("year(DISTINCT a)", "a clause that the function year does not have"),
+            ("year(a) FILTER (WHERE b)", "a clause that the function year does not have"),
+            ("lcase(a) OVER ()", "a clause that the function lcase does not have"),
+            ("collect_list(DISTINCT a)", "a clause that the function collect_list does not have"),
+            ("max_by(a, b ORDER BY c)", "a clause that the function max_by does not have"),
+            ("max_by(a, b) OVER ()", "a clause that the function max_by does not have"),
+            ("every(a) IGNORE NULLS", "a clause that the function every does not have"),
+            ("pmod(random(), 3)", "random() within an argument of pmod"),
+        ] {
+            let error = not_called(&format!("SELECT {written}"));
+            assert!(error.to_string().contains(words) && error.hint().is_some(), "{written}: {error}");
+        }
+    }
+
+    #[test]
+    fn calls_within_calls_have_a_limit() {
+        let mut text = "a".to_owned();
+        for _ in 0..20 {
+            text = format!("pmod({text}, 7)");
+        }
+        let error = not_called(&format!("SELECT {text}"));
+        assert!(error.kind() == ErrorKind::ResourceExhausted, "{error}");
+    }
+
+    #[test]
+    fn all_volatile_functions_are_known() {
+        let builder = SessionStateBuilder::new().with_default_features();
+        let state = Dialect::default().session_state(builder, &[]).unwrap();
+        for (name, function) in state.scalar_functions() {
+            let is_volatile = function.signature().volatility == Volatility::Volatile;
+            assert_eq!(is_volatile, VOLATILE.contains(&name.as_str()), "{name}");
+        }
+        for name in VOLATILE {
+            assert!(state.scalar_functions().contains_key(name) || defined(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_aggregate_of_a_definition_is_in_its_body() {
+        for definition in DEFINITIONS.iter() {
+            let mut found = 0;
+            each_expression(&mut definition.expr.clone(), &mut |expr| {
+                let is_it = |name: &str| matches!(expr, Expr::Function(of) if of.name.to_string() == name);
+                found += usize::from(definition.aggregate.is_some_and(is_it));
+            });
+            assert_eq!(found, usize::from(definition.aggregate.is_some()), "{}", definition.name);
+        }
+    }
+}

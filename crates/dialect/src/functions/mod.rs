@@ -1,0 +1,108 @@
+//! Functions that are defined by an expression of others: what Spark, DuckDB and others have by another name, where they agree, or where
+//! one alone has the name. `table.tsv` has a line for each. A call is the expression before the statement is planned, so that all that
+//! holds for the expression holds for the call.
+//!
+//! - [`expansion`]: calls become expressions;
+//! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table.
+
+mod expansion;
+mod reference;
+
+use std::sync::LazyLock;
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+pub(crate) use expansion::Expansion;
+pub use reference::page;
+
+/// Parameters of a function that has those of another one, whose name is its body.
+const ANY: &str = "…";
+
+/// A function that stands for an expression of others.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Name, in small letters.
+    pub name: &'static str,
+    /// Names of its arguments; `None` if it has those of the function that is its body.
+    pub parameters: Option<Vec<&'static str>>,
+    /// Aggregate in the body that has the clauses of a call: `FILTER`, `OVER`, an order of the values.
+    pub aggregate: Option<&'static str>,
+    /// What it stands for.
+    pub body: &'static str,
+    /// What it answers.
+    pub description: &'static str,
+    /// A call, with the rows that it is about if it is an aggregate.
+    pub example: &'static str,
+    /// The answer to the example.
+    pub answer: &'static str,
+    expr: Expr,
+}
+
+/// All of them, in the order of their names.
+pub static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
+    let lines = include_str!("table.tsv").lines().filter(|line| !line.starts_with('#'));
+    lines.map(Definition::parse).collect()
+});
+
+/// The function of a name in small letters.
+pub fn defined(name: &str) -> Option<&'static Definition> {
+    let found = DEFINITIONS.binary_search_by(|definition| definition.name.cmp(name)).ok()?;
+    DEFINITIONS.get(found)
+}
+
+impl Definition {
+    fn parse(line: &'static str) -> Self {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [name, parameters, aggregate, body, description, example, answer] = columns[..] else {
+            panic!("table.tsv: a line with {} columns: {line}", columns.len())
+        };
+        let parser = Parser::new(&GenericDialect {}).try_with_sql(body);
+        let expr = parser.and_then(|mut parser| parser.parse_expr());
+        Self {
+            name,
+            parameters: (parameters != ANY)
+                .then(|| parameters.split(", ").filter(|name| !name.is_empty()).collect()),
+            aggregate: Some(aggregate).filter(|name| !name.is_empty()),
+            body,
+            description,
+            example,
+            answer,
+            expr: expr.unwrap_or_else(|error| panic!("table.tsv: {name}: {error}")),
+        }
+    }
+
+    /// A call with the names of its arguments, as in `add_months(d, n)`.
+    pub fn signature(&self) -> String {
+        let parameters = self.parameters.as_ref().map_or_else(|| ANY.to_owned(), |names| names.join(", "));
+        format!("{}({parameters})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::session_state::SessionStateBuilder;
+
+    use super::*;
+    use crate::Dialect;
+
+    #[test]
+    fn names_are_in_order_and_no_others_have_them() {
+        let builder = SessionStateBuilder::new().with_default_features();
+        let state = Dialect::default().session_state(builder, &[]).unwrap();
+        assert!(DEFINITIONS.is_sorted_by(|a, b| a.name < b.name));
+        for definition in DEFINITIONS.iter() {
+            let name = definition.name;
+            assert!(defined(name).is_some_and(|found| found.name == name));
+            assert!(
+                !state.scalar_functions().contains_key(name)
+                    && !state.aggregate_functions().contains_key(name)
+                    && !state.window_functions().contains_key(name)
+                    && !state.higher_order_functions().contains_key(name),
+                "{name} is a function already"
+            );
+        }
+        assert!(defined("no_such").is_none());
+    }
+}
