@@ -7,11 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tracing::{debug, error};
 
+use crate::entrance::{Entrance, Newcomer};
 use crate::gate::{ConnectionCount, Gate, Place, Standing};
 use crate::listener::Listener;
 
@@ -50,7 +51,8 @@ pub struct Connection {
     pub standing: Standing,
 }
 
-/// Serves connections.
+/// Serves connections, each from its first byte on: whoever connects and says nothing is closed after a while, by
+/// [`Gate::with_first_max`].
 pub trait Handler: Send + Sync + 'static {
     /// Serves one connection to its end, in a task of its own. A panic ends this connection and no other.
     ///
@@ -72,7 +74,7 @@ pub fn serve_connections<H: Handler>(listener: Listener, gate: Gate, handler: Ar
         // The tasks end with this one, which owns them.
         let mut tasks = JoinSet::new();
         tokio::select! {
-            () = accept(socket, gate, handler, &mut tasks) => {}
+            () = accept(gate.open(socket), handler, &mut tasks) => {}
             () = stopped.notified() => {}
         }
         // A call that runs on another thread goes on until its next await.
@@ -119,34 +121,45 @@ impl Drop for Serving {
     }
 }
 
-async fn accept<H: Handler>(socket: TcpListener, mut gate: Gate, handler: Arc<H>, tasks: &mut JoinSet<()>) {
-    let address = socket.local_addr().ok();
+async fn accept<H: Handler>(entrance: Entrance, handler: Arc<H>, tasks: &mut JoinSet<()>) {
+    let address = entrance.address();
     loop {
-        let (stream, peer, place) = tokio::select! {
-            accepted = gate.accept(&socket) => accepted,
+        let newcomer = tokio::select! {
+            biased;
+            // What is left of a connection that has ended goes before another one is let in.
             Some(ended) = tasks.join_next() => {
                 say_panic(address, ended);
                 continue;
             }
+            newcomer = entrance.accept() => newcomer,
         };
-        let id = ConnectionId::next();
-        let (standing, is_crowded) = (place.standing(), place.is_taken_over);
-        let open = Open { handler: Arc::clone(&handler), id, place: Some(place) };
+        let (peer, is_crowded, handler) = (newcomer.peer, newcomer.is_taken_over(), Arc::clone(&handler));
         tasks.spawn(async move {
-            let place = open.place.as_ref().expect("it is given back when the connection has ended");
-            let served = tokio::select! {
-                served = open.handler.serve(Connection { stream, peer, id, standing }) => served,
-                () = place.displaced() => Err(io::Error::other("another connection got its place")),
-            };
-            if let Err(error) = served {
+            if let Err(error) = serve_newcomer(newcomer, handler).await {
                 let address = address.map(tracing::field::display);
                 debug!(address, %peer, %error, "connection ended");
             }
         });
         if is_crowded {
-            // Its request may have come with it: it is looked at before the next newcomer wants a place.
+            // Whoever has lost its place ends before the next one does.
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// Serves a connection once its peer has sent something.
+async fn serve_newcomer<H: Handler>(newcomer: Newcomer, handler: Arc<H>) -> io::Result<()> {
+    let peer = newcomer.peer;
+    let (stream, place) = newcomer.enter().await?;
+    let id = ConnectionId::next();
+    let standing = place.standing();
+    let open = Open { handler, id, place: Some(place) };
+    let place = open.place.as_ref().expect("it is given back when the connection has ended");
+    // Apart, so that a connection at the entrance is small.
+    let serve = Box::pin(open.handler.serve(Connection { stream, peer, id, standing }));
+    tokio::select! {
+        served = serve => served,
+        () = place.displaced() => Err(io::Error::other("another connection got its place")),
     }
 }
 
@@ -179,6 +192,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -210,6 +224,25 @@ mod tests {
     async fn start(connections_max: usize) -> (Arc<Echo>, Serving) {
         let (handler, listener) = (Arc::new(Echo::default()), Listener::bind("127.0.0.1:0").await.unwrap());
         (Arc::clone(&handler), serve_connections(listener, Gate::new(connections_max), handler))
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_peer_has_sent_nothing_is_small() {
+        /// Has much in hand while it serves.
+        struct Large;
+
+        impl Handler for Large {
+            async fn serve(&self, connection: Connection) -> io::Result<()> {
+                let mut hand = [0; 20_000];
+                connection.stream.readable().await?;
+                connection.stream.try_read(&mut hand).map(drop)
+            }
+        }
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let entrance = Gate::new(10).open(socket);
+        let _peer = TcpStream::connect(entrance.address().unwrap()).await.unwrap();
+        let bytes = size_of_val(&serve_newcomer(entrance.accept().await, Arc::new(Large)));
+        assert!(bytes < 1024, "{bytes} bytes");
     }
 
     async fn echoes(stream: &mut TcpStream, byte: u8) -> io::Result<bool> {

@@ -3,22 +3,22 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tracing::{debug, warn};
 
-use crate::keepalive::notice_vanished_peers_after;
-use crate::log_pace::LogPace;
+use crate::entrance::Entrance;
 use crate::places::{Admission, Entry, Places};
 
-/// How long nothing is accepted after a failure, mostly for want of file descriptors: open connections go on, and some end.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Time for the first byte of a connection, by default.
+const FIRST_MAX: Duration = Duration::from_secs(60);
+
+/// Connections at the entrance, which are not charged.
+const NEWCOMERS_MAX: usize = 4096;
 
 /// Memory that is given back when this is dropped.
 pub type Held = Box<dyn Any + Send + Sync>;
@@ -63,29 +63,70 @@ impl ConnectionCount {
     }
 }
 
-/// Lets connections in, a limited number at a time and three quarters of it from one address, and has the kernel give up
-/// those whose peers have vanished. A newcomer that finds no room takes the place of a connection that waits for its peer,
-/// see [`Standing`]; if there is none it is closed.
+/// The limits of a listener's connections: so many at a time, and three quarters of it from one address. A newcomer that finds
+/// no room takes the place of a connection that waits for its peer, see [`Standing`]; if there is none it is closed. A connection
+/// whose peer has sent nothing yet has none of these places, but one at the entrance, of which there are 4,096.
 #[derive(Debug)]
 pub struct Gate {
-    table: Arc<Table>,
-    idle_max: Duration,
-    hint: &'static str,
+    connections_max: usize,
+    pub(crate) newcomers_max: usize,
+    pub(crate) idle_max: Duration,
+    pub(crate) first_max: Duration,
+    pub(crate) hint: &'static str,
     account: Account,
     connection_bytes: u64,
-    closed: LogPace,
+    open: ConnectionCount,
 }
 
 /// The places of a listener, and what each of them holds.
 #[derive(Debug)]
-struct Table {
+pub(crate) struct Table {
     places: Mutex<(Places, HashMap<Entry, Inside>)>,
+    account: Account,
+    connection_bytes: u64,
     open: ConnectionCount,
 }
 
 impl Table {
     fn lock(&self) -> MutexGuard<'_, (Places, HashMap<Entry, Inside>)> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A table of so many places, each of which is charged so many bytes and counted in `open`.
+    pub fn new(places_max: usize, account: Account, connection_bytes: u64, open: ConnectionCount) -> Self {
+        let places = Mutex::new((Places::new(places_max), HashMap::new()));
+        Self { places, account, connection_bytes, open }
+    }
+
+    /// A place for a connection, or why there is none.
+    pub fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Place, Refusal> {
+        let (mut memory, mut is_short) = (None, false);
+        let mut guard = self.lock();
+        let (places, inside) = &mut *guard;
+        let admission = places.enter(peer, || {
+            memory = self.account.charge(self.connection_bytes);
+            is_short = memory.is_none();
+            !is_short
+        });
+        let (entry, gone) = match admission {
+            Admission::Entered(entry) => (entry, None),
+            Admission::Replaced(entry, gone) => (entry, inside.remove(&gone)),
+            Admission::AddressFull => return Err(Refusal::Address(places.limits().1)),
+            Admission::Full if is_short => return Err(Refusal::Memory),
+            Admission::Full => return Err(Refusal::Places(places.limits().0)),
+        };
+        let is_taken_over = gone.is_some();
+        match gone {
+            Some(gone) => {
+                gone.displaced.notify_one();
+                memory = memory.or(gone.memory);
+            }
+            None => _ = self.open.0.fetch_add(1, Ordering::Relaxed),
+        }
+        let displaced = Arc::new(Notify::new());
+        inside.insert(entry, Inside { displaced: Arc::clone(&displaced), memory });
+        drop(guard);
+        Ok(Place { table: Arc::clone(self), entry, displaced, is_taken_over })
     }
 }
 
@@ -166,14 +207,15 @@ impl Standing {
 impl Gate {
     /// A gate for so many connections at a time.
     pub fn new(connections_max: usize) -> Self {
-        let places = Mutex::new((Places::new(connections_max), HashMap::new()));
         Self {
-            table: Arc::new(Table { places, open: ConnectionCount::default() }),
+            connections_max,
+            newcomers_max: NEWCOMERS_MAX,
             idle_max: Duration::ZERO,
+            first_max: FIRST_MAX,
             hint: "new ones are closed until others end",
             account: Account::default(),
             connection_bytes: 0,
-            closed: LogPace::default(),
+            open: ConnectionCount::default(),
         }
     }
 
@@ -182,6 +224,18 @@ impl Gate {
     #[must_use]
     pub fn with_idle_max(self, idle_max: Duration) -> Self {
         Self { idle_max, ..self }
+    }
+
+    /// Gives a peer so long to send its first byte.
+    #[must_use]
+    pub fn with_first_max(self, first_max: Duration) -> Self {
+        Self { first_max, ..self }
+    }
+
+    /// Lets so many connections wait for their first byte.
+    #[must_use]
+    pub fn with_newcomers_max(self, newcomers_max: usize) -> Self {
+        Self { newcomers_max, ..self }
     }
 
     /// Says this behind "too many connections: ", instead of that new ones are closed.
@@ -196,87 +250,26 @@ impl Gate {
         Self { account, connection_bytes, ..self }
     }
 
-    /// The number of connections inside, which can be read at any time.
+    /// The number of connections, with those at the entrance, which can be read at any time.
     pub fn count(&self) -> ConnectionCount {
-        self.table.open.clone()
+        self.open.clone()
     }
 
-    /// The next connection.
-    pub(crate) async fn accept(&mut self, socket: &TcpListener) -> (TcpStream, SocketAddr, Place) {
-        loop {
-            match socket.accept().await {
-                Ok((stream, peer)) => {
-                    let admitted = self.admit(peer);
-                    self.say_closed(socket, peer, admitted.as_ref().err());
-                    let Ok(place) = admitted else { continue };
-                    match self.prepare(&stream) {
-                        Ok(()) => return (stream, peer, place),
-                        Err(error) => debug!(%peer, %error, "a connection ended at once"),
-                    }
-                }
-                Err(error) => {
-                    debug!(%error, "cannot accept a connection");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        }
+    /// The places behind this gate.
+    pub(crate) fn table(&self) -> Arc<Table> {
+        let Self { connections_max, connection_bytes, .. } = *self;
+        Arc::new(Table::new(connections_max, self.account.clone(), connection_bytes, self.open.clone()))
     }
 
-    fn prepare(&self, stream: &TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
-        notice_vanished_peers_after(stream, self.idle_max)
-    }
-
-    /// A place for a newcomer, or why there is none.
-    fn admit(&mut self, peer: SocketAddr) -> Result<Place, Refusal> {
-        let (mut memory, mut is_short) = (None, false);
-        let mut guard = self.table.lock();
-        let (places, inside) = &mut *guard;
-        let admission = places.enter(peer.ip(), || {
-            memory = self.account.charge(self.connection_bytes);
-            is_short = memory.is_none();
-            !is_short
-        });
-        let (entry, gone) = match admission {
-            Admission::Entered(entry) => (entry, None),
-            Admission::Replaced(entry, gone) => (entry, inside.remove(&gone)),
-            Admission::Full | Admission::AddressFull => {
-                self.closed.count();
-                let (places_max, address_max) = places.limits();
-                return Err(match admission {
-                    Admission::AddressFull => Refusal::Address(address_max),
-                    _ if is_short => Refusal::Memory,
-                    _ => Refusal::Places(places_max),
-                });
-            }
-        };
-        let is_taken_over = gone.is_some();
-        match gone {
-            Some(gone) => {
-                gone.displaced.notify_one();
-                memory = memory.or(gone.memory);
-                self.closed.count();
-            }
-            None => _ = self.table.open.0.fetch_add(1, Ordering::Relaxed),
-        }
-        let displaced = Arc::new(Notify::new());
-        inside.insert(entry, Inside { displaced: Arc::clone(&displaced), memory });
-        drop(guard);
-        Ok(Place { table: Arc::clone(&self.table), entry, displaced, is_taken_over })
-    }
-
-    /// Says once in a while how many connections were closed for want of room, and which limit the last one met.
-    fn say_closed(&mut self, socket: &TcpListener, peer: SocketAddr, refusal: Option<&Refusal>) {
-        let Some(closed) = self.closed.take_due(Instant::now()) else { return };
-        let address = socket.local_addr().ok().map(tracing::field::display);
-        let limit = refusal.map(tracing::field::display);
-        warn!(address, %peer, closed, limit, "too many connections: {}", self.hint);
+    /// The way in for what this socket accepts.
+    pub(crate) fn open(self, socket: TcpListener) -> Entrance {
+        Entrance::of(self, socket)
     }
 }
 
 /// Why a newcomer got no place.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(crate) enum Refusal {
     /// All of so many are taken by connections that work.
     Places(usize),
     /// All of so many that one address may have are.
@@ -312,9 +305,10 @@ mod tests {
     #[tokio::test]
     async fn who_gets_the_place_of_another_gets_its_memory() {
         let (memory, account) = memory_for_two();
-        let mut gate = Gate::new(100).with_account(account, 1);
-        let count = gate.count();
-        let mut enter = |last: u8| gate.admit(SocketAddr::from(([10, 0, 0, last], 1)));
+        let gate = Gate::new(100).with_account(account, 1);
+        let (table, count) = (gate.table(), gate.count());
+        drop(gate);
+        let enter = |last: u8| table.enter([10, 0, 0, last].into());
         let (first, second) = (enter(1).unwrap(), enter(2).unwrap());
         second.standing().work();
         let third = enter(3).unwrap();

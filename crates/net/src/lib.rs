@@ -44,6 +44,7 @@
 //! ```
 
 mod connections;
+mod entrance;
 pub mod frames;
 mod gate;
 pub mod http;

@@ -464,7 +464,7 @@ mod tests {
         let patience = Patience { together: Duration::from_millis(200), silent: Duration::from_secs(3600) };
         let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
-        let gate = memory.gate(10);
+        let gate = memory.gate(10).with_first_max(patience.together);
         let server = RpcServer { patience, ..RpcServer::new(Arc::new(Nothing), memory) };
         let serving = serve_connections(listener, gate, Arc::new(server));
         let frame = b"hrpc\x09\x00\x00\x00\x00\x01\x00";

@@ -69,6 +69,7 @@ pub fn serve_frames<P: Protocol>(
 ) -> Serving {
     let gate = Gate::new(options.connections_max)
         .with_idle_max(options.idle_max)
+        .with_first_max(options.first_max)
         .with_account(options.account.clone(), CONNECTION_BYTES);
     serve_connections(listener, gate, Arc::new(Frames::<P, _> { options, service }))
 }

@@ -446,6 +446,7 @@ async fn half_frames_nonsense_and_too_many_connections_are_closed() {
         held.push(socket);
     }
     let mut fourth = TcpStream::connect(&address).await.unwrap();
+    fourth.write_all(&frame).await.unwrap();
     assert!(matches!(fourth.read(&mut [0; 10]).await, Ok(0) | Err(_)));
     assert!(held[0].write_all(&frame).await.is_ok());
 }

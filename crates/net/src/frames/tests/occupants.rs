@@ -58,6 +58,9 @@ async fn whoever_comes_with_a_frame_is_served_while_its_own_address_takes_all_pl
         let mut newcomer = TcpStream::connect(&address).await.unwrap();
         assert!(is_served(&mut newcomer).await, "{occupant:?}");
         assert!(is_served(&mut worker).await, "who works keeps its place");
+        if occupant.is_empty() {
+            continue; // they have no places of those that send frames
+        }
         assert_eq!(serving.connections().get(), CONNECTIONS_MAX / 4 * 3);
         closed(&mut flood[0]).await;
     }
@@ -144,7 +147,9 @@ async fn connections_are_charged_and_those_without_memory_replace_those_that_wai
     let (serving, address) = server_with(|options| options.account = account).await;
     let mut flood = Vec::new();
     for _ in 0..3 * most {
-        flood.push(TcpStream::connect(&address).await.unwrap());
+        let mut socket = TcpStream::connect(&address).await.unwrap();
+        let _ = socket.write_all(&[0; 5]).await;
+        flood.push(socket);
     }
     let mut newcomer = TcpStream::connect(&address).await.unwrap();
     assert!(is_served(&mut newcomer).await);
