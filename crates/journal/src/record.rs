@@ -5,7 +5,7 @@ use bytes::BytesMut;
 /// After a restart the state is an empty one with the records of the last snapshot and those behind it applied in order. A
 /// record may be applied to a state that has its effect already: applying it again changes nothing more.
 pub trait Record: Sized + Send + 'static {
-    /// What the records are of, such as "namenode": stands in each file, and a journal of another kind is refused. At most
+    /// The kind of server that the records belong to: stands in each file, and a journal of another kind is refused. At most
     /// [`KIND_BYTES_MAX`] bytes.
     const KIND: &'static str;
 
