@@ -5,7 +5,14 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(
-        ["rpc.proto", "namenode.proto", "transfer.proto", "cluster.proto", "journal.proto"],
+        [
+            "rpc.proto",
+            "namenode.proto",
+            "transfer.proto",
+            "cluster.proto",
+            "journal.proto",
+            "attributes.proto",
+        ],
         ["proto"],
     )?;
     let mut config = prost_build::Config::new();

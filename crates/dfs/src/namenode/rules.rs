@@ -7,6 +7,12 @@ pub struct Rules {
     pub block_size: u64,
     /// The least bytes of a block (`dfs.namenode.fs-limits.min-block-size`).
     pub block_size_min: u64,
+    /// True if inodes may have extended attributes (`dfs.namenode.xattrs.enabled`).
+    pub xattrs_enabled: bool,
+    /// Extended attributes of an inode (`dfs.namenode.fs-limits.max-xattrs-per-inode`).
+    pub xattrs_max: usize,
+    /// Bytes of the name and the value of an extended attribute (`dfs.namenode.fs-limits.max-xattr-size`).
+    pub xattr_bytes_max: usize,
     /// The user who may do everything; empty for the one whose process this is.
     pub superuser: String,
     /// The group whose members may do everything (`dfs.permissions.superusergroup`).
@@ -29,6 +35,9 @@ impl Default for Rules {
             replication: 3,
             block_size: 128 << 20,
             block_size_min: 1 << 20,
+            xattrs_enabled: true,
+            xattrs_max: 32,
+            xattr_bytes_max: 16 << 10,
             superuser: String::new(),
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,

@@ -29,6 +29,7 @@ pub enum Exception {
     TooFewDatanodes,
     UnsupportedOperation,
     VersionMismatch,
+    XAttrNotFound,
 }
 
 impl Exception {
@@ -62,6 +63,7 @@ impl Exception {
             Self::SafeMode => "org.apache.hadoop.hdfs.server.namenode.SafeModeException",
             Self::UnsupportedOperation => "java.lang.UnsupportedOperationException",
             Self::VersionMismatch => "org.apache.hadoop.ipc.RPC$VersionMismatch",
+            Self::XAttrNotFound => "org.apache.hadoop.hdfs.protocol.XAttrNotFoundException",
         }
     }
 

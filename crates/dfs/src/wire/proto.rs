@@ -16,6 +16,9 @@ pub mod transfer {
 pub mod cluster {
     include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.cluster.rs"));
 }
+pub mod attributes {
+    include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.attributes.rs"));
+}
 pub mod journal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.journal.rs"));
 }

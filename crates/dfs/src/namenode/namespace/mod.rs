@@ -4,6 +4,7 @@
 //! which the inodes have. A directory knows how much is below it. What
 //! changes the tree are the methods of [`Tree`] that the application of a journal record calls, and nothing else.
 
+mod attached;
 mod children;
 mod counts;
 mod inode;
@@ -11,7 +12,9 @@ mod owners;
 mod path;
 mod permission;
 mod tree;
+mod xattr;
 
+pub use attached::Attached;
 pub use children::Children;
 pub use counts::Counts;
 pub use inode::{Content, Directory, File, Inode, Layout};
@@ -19,3 +22,4 @@ pub use owners::{OwnerId, Owners};
 pub use path::{COMPONENT_BYTES_MAX, Path};
 pub use permission::{Access, Mode, User};
 pub use tree::{Attributes, Place, Tree};
+pub use xattr::{Namespace, XAttr};

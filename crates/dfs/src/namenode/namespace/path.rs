@@ -11,6 +11,8 @@ const PATH_DEPTH_MAX: usize = 1000;
 const RESERVED: &str = ".reserved";
 /// Where inodes are found by number.
 const INODES: &str = ".inodes";
+/// Where all files are found once more, as they are on disk.
+const RAW: &str = "raw";
 /// Folder of snapshots.
 const SNAPSHOT: &str = ".snapshot";
 
@@ -64,6 +66,14 @@ impl<'a> Path<'a> {
     pub fn reserved_inode(&self) -> Option<(&'a str, &[&'a str])> {
         match self.components.as_slice() {
             [RESERVED, INODES, id, rest @ ..] => Some((*id, rest)),
+            _ => None,
+        }
+    }
+
+    /// The names behind `/.reserved/raw`.
+    pub fn raw(&self) -> Option<&[&'a str]> {
+        match self.components.as_slice() {
+            [RESERVED, RAW, rest @ ..] => Some(rest),
             _ => None,
         }
     }

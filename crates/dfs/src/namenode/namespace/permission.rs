@@ -34,7 +34,8 @@ impl Mode {
         Self(self.0 | 0o300)
     }
 
-    fn is_sticky(self) -> bool {
+    /// True with the sticky bit.
+    pub fn is_sticky(self) -> bool {
         self.0 & Self::STICKY != 0
     }
 

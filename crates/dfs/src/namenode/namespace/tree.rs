@@ -4,7 +4,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::children::ChildPlace;
-use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
+use super::{Access, Attached, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
 use crate::ids::InodeId;
 use crate::namenode::table::Table;
 use crate::policy::{Policy, PolicyId};
@@ -17,6 +17,8 @@ pub struct Tree {
     inodes: Table<Inode>,
     /// The clients that write files.
     holders: OrdMap<InodeId, Arc<str>>,
+    /// What few inodes have.
+    pub attached: Attached,
     /// The names of users and groups.
     pub owners: Owners,
     next: InodeId,
@@ -88,7 +90,8 @@ impl Tree {
         };
         let mut inodes = Table::default();
         inodes.insert(root);
-        Self { inodes, holders: OrdMap::new(), owners, next: InodeId(InodeId::ROOT.0 + 1) }
+        let attached = Attached::default();
+        Self { inodes, holders: OrdMap::new(), attached, owners, next: InodeId(InodeId::ROOT.0 + 1) }
     }
 
     /// The number that the next new inode gets.
@@ -165,9 +168,13 @@ impl Tree {
     /// # Errors
     /// `AccessControl`; `FileNotFound` for a number that no inode has.
     pub fn resolve(&self, path: &Path<'_>, user: &User) -> Result<Place, Refusal> {
-        let (mut found, components) = match path.reserved_inode() {
-            None => (vec![InodeId::ROOT], path.components()),
-            Some((id, rest)) => (self.chain_to(id).ok_or_else(|| Refusal::missing(path.text()))?, rest),
+        let (mut found, components) = match (path.reserved_inode(), path.raw()) {
+            (None, None) => (vec![InodeId::ROOT], path.components()),
+            (None, Some(rest)) => {
+                user.check_superuser(path.text())?;
+                (vec![InodeId::ROOT], rest)
+            }
+            (Some((id, rest)), _) => (self.chain_to(id).ok_or_else(|| Refusal::missing(path.text()))?, rest),
         };
         for (at, name) in components.iter().enumerate() {
             let inode = self.inode(*found.last().expect("the root is always found"));
@@ -270,6 +277,7 @@ impl Tree {
     pub fn remove(&mut self, id: InodeId, counts: Counts) -> Inode {
         self.unlink(id, counts);
         assert!(self.holder(id).is_none(), "nobody writes what goes");
+        self.attached.remove(id);
         let inode = self.inodes.remove(id).expect("it was in its parent");
         assert!(
             inode.directory().is_none_or(|directory| directory.children.is_empty()),

@@ -38,6 +38,7 @@ impl State {
             Change::Concat(concat) => self.concatenate(concat, time_ms),
             Change::Truncate(truncate) => self.truncate_file(truncate, time_ms),
             Change::Append(append) => self.open_again(append),
+            Change::SetXattr(set) => self.apply_xattr(set),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
             Change::Answered(answered) => {

@@ -77,13 +77,16 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("getQuotaUsage", Kind::Read, decoded!(quota_usage)),
     ("getServerDefaults", Kind::Read, decoded!(server_defaults)),
     ("getSlowDatanodeReport", Kind::Read, decoded!(slow_datanodes)),
+    ("getXAttrs", Kind::Read, decoded!(get_xattrs)),
     ("isFileClosed", Kind::Read, decoded!(is_file_closed)),
     ("listOpenFiles", Kind::Read, decoded!(list_open_files)),
+    ("listXAttrs", Kind::Read, decoded!(list_xattrs)),
     ("mkdirs", Kind::Write, decoded!(mkdirs)),
     ("msync", Kind::Read, decoded!(nothing)),
     ("recoverLease", Kind::Write, decoded!(recover_lease)),
     ("refreshNodes", Kind::Read, decoded!(refresh_nodes)),
     ("removeErasureCodingPolicy", Kind::Read, decoded!(remove_policy)),
+    ("removeXAttr", Kind::Once, encoded!(remove_xattr)),
     ("rename", Kind::Once, encoded!(rename)),
     ("rename2", Kind::Once, encoded!(rename_or_replace)),
     ("renewLease", Kind::Soft, decoded!(renew_lease)),
@@ -94,6 +97,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("setReplication", Kind::Write, decoded!(set_replication)),
     ("setSafeMode", Kind::Soft, decoded!(set_safe_mode)),
     ("setTimes", Kind::Write, decoded!(set_times)),
+    ("setXAttr", Kind::Once, encoded!(set_xattr)),
     ("truncate", Kind::Write, decoded!(truncate)),
     ("unsetErasureCodingPolicy", Kind::Once, encoded!(unset_policy)),
     ("updateBlockForPipeline", Kind::Write, decoded!(stamp_for_pipeline)),
@@ -101,7 +105,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
 ];
 
 /// Methods that make more names, files or blocks.
-const GROWING: [&str; 3] = ["addBlock", "create", "mkdirs"];
+const GROWING: [&str; 4] = ["addBlock", "create", "mkdirs", "setXAttr"];
 
 /// Our own methods, which DataNodes call.
 const CLUSTER_METHODS: &[(&str, Kind, Handler)] = &[
@@ -138,13 +142,11 @@ const UNSUPPORTED: &[&str] = &[
     "getSnapshottableDirListing",
     "getStoragePolicies",
     "getStoragePolicy",
-    "getXAttrs",
     "listCacheDirectives",
     "listCachePools",
     "listCorruptFileBlocks",
     "listEncryptionZones",
     "listReencryptionStatus",
-    "listXAttrs",
     "metaSave",
     "modifyAclEntries",
     "modifyCacheDirective",
@@ -155,7 +157,6 @@ const UNSUPPORTED: &[&str] = &[
     "removeCacheDirective",
     "removeCachePool",
     "removeDefaultAcl",
-    "removeXAttr",
     "renameSnapshot",
     "renewDelegationToken",
     "restoreFailedStorage",
@@ -167,7 +168,6 @@ const UNSUPPORTED: &[&str] = &[
     "setBalancerBandwidth",
     "setQuota",
     "setStoragePolicy",
-    "setXAttr",
     "unsetStoragePolicy",
     "upgradeStatus",
 ];
@@ -200,12 +200,14 @@ fn what_is_refused(method: &str, argument: Bytes) -> String {
         "fsync" => "fsync file ",
         "mkdirs" => "create directory ",
         "recoverLease" => "recover the lease of ",
+        "removeXAttr" => "remove XAttr entry on ",
         "rename" | "rename2" => "rename ",
         "setErasureCodingPolicy" => "set erasure coding policy on ",
         "setOwner" => "set owner for ",
         "setPermission" => "set permission for ",
         "setReplication" => "set replication for ",
         "setTimes" => "set times ",
+        "setXAttr" => "set XAttr on ",
         "truncate" => "truncate for ",
         "unsetErasureCodingPolicy" => "unset erasure coding policy on ",
         other => return other.to_owned(),

@@ -22,6 +22,7 @@ mod repairing;
 mod statuses;
 mod truncating;
 mod writing;
+mod xattrs;
 
 #[cfg(test)]
 mod tests;
@@ -181,6 +182,7 @@ impl State {
             + of(self.blocks.count(), BLOCK_BYTES)
             + self.blocks.replicas() * REPLICA_BYTES
             + of(self.retry_cache.count(), ANSWER_BYTES)
+            + self.tree.attached.bytes()
     }
 
     /// Says whether there is memory for more names, files and blocks. What makes more of them is refused while there is none.

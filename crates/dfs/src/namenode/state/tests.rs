@@ -12,6 +12,7 @@ mod restarts;
 mod striped;
 mod truncating;
 mod writing;
+mod xattrs;
 
 use bytes::Bytes;
 use prost::Message;

@@ -136,7 +136,7 @@ fn wrong_calls_are_refused_with_the_class_that_clients_know() {
     let directory = calls::BlockLocationsRequest { src: "/d".to_owned(), offset: 0, length: 1 };
     assert_eq!(fixture.refused("getBlockLocations", &directory).0, Exception::FileNotFound);
     assert_eq!(fixture.refused("isFileClosed", &src("/none")).0, Exception::FileNotFound);
-    for method in ["createSnapshot", "createSymlink", "setXAttr", "setAcl", "setQuota"] {
+    for method in ["createSnapshot", "createSymlink", "addCachePool"] {
         let (exception, message) = fixture.refused(method, &src("/f"));
         assert_eq!(exception, Exception::UnsupportedOperation, "{method}");
         assert!(message.contains(method), "{message}");

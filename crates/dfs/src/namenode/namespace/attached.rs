@@ -1,0 +1,73 @@
+//! What few inodes have: it is in tables beside theirs, so that the others pay nothing for it.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::XAttr;
+use crate::ids::InodeId;
+
+/// Bytes of an entry of a table here, and of one thing in it, beside names and values.
+const ENTRY_BYTES: u64 = 64;
+
+/// The tables of what few inodes have. A copy costs nothing and shares what neither of the two changes.
+#[derive(Clone, Debug, Default)]
+pub struct Attached {
+    xattrs: OrdMap<InodeId, Arc<Vec<XAttr>>>,
+    bytes: u64,
+}
+
+impl Attached {
+    /// Bytes that the tables take, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Forgets all that an inode has.
+    pub(super) fn remove(&mut self, id: InodeId) {
+        if let Some(xattrs) = self.xattrs.remove(&id) {
+            self.bytes -= bytes_of_xattrs(&xattrs);
+        }
+    }
+
+    /// The extended attributes of an inode.
+    pub fn xattrs(&self, id: InodeId) -> &[XAttr] {
+        self.xattrs.get(&id).map_or(&[], |xattrs| xattrs.as_slice())
+    }
+
+    /// All inodes with extended attributes.
+    pub fn all_xattrs(&self) -> impl Iterator<Item = (InodeId, &[XAttr])> {
+        self.xattrs.iter().map(|(id, xattrs)| (*id, xattrs.as_slice()))
+    }
+
+    /// Gives an inode an extended attribute, in the place of one of this name.
+    pub fn set_xattr(&mut self, id: InodeId, xattr: XAttr) {
+        self.change_xattrs(id, |xattrs| match xattrs.iter_mut().find(|old| old.is_named_as(&xattr)) {
+            Some(old) => *old = xattr,
+            None => xattrs.push(xattr),
+        });
+    }
+
+    /// Takes the extended attribute of a name from an inode.
+    pub fn remove_xattr(&mut self, id: InodeId, named: &XAttr) {
+        self.change_xattrs(id, |xattrs| xattrs.retain(|xattr| !xattr.is_named_as(named)));
+    }
+
+    fn change_xattrs(&mut self, id: InodeId, change: impl FnOnce(&mut Vec<XAttr>)) {
+        let mut xattrs = self.xattrs.remove(&id).unwrap_or_default();
+        if !xattrs.is_empty() {
+            self.bytes -= bytes_of_xattrs(&xattrs);
+        }
+        let list = Arc::make_mut(&mut xattrs);
+        change(list);
+        list.shrink_to_fit();
+        if !xattrs.is_empty() {
+            self.bytes += bytes_of_xattrs(&xattrs);
+            self.xattrs.insert(id, xattrs);
+        }
+    }
+}
+
+fn bytes_of_xattrs(xattrs: &[XAttr]) -> u64 {
+    ENTRY_BYTES + xattrs.iter().map(|xattr| ENTRY_BYTES + xattr.bytes() as u64).sum::<u64>()
+}
