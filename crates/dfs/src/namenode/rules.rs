@@ -7,6 +7,10 @@ pub struct Rules {
     pub block_size: u64,
     /// The least bytes of a block (`dfs.namenode.fs-limits.min-block-size`).
     pub block_size_min: u64,
+    /// True if inodes may have ACLs (`dfs.namenode.acls.enabled`).
+    pub acls_enabled: bool,
+    /// True if the client's umask counts only where there is no default ACL (`dfs.namenode.posix.acl.inheritance.enabled`).
+    pub posix_acl_inheritance: bool,
     /// True if inodes may have extended attributes (`dfs.namenode.xattrs.enabled`).
     pub xattrs_enabled: bool,
     /// Extended attributes of an inode (`dfs.namenode.fs-limits.max-xattrs-per-inode`).
@@ -35,6 +39,8 @@ impl Default for Rules {
             replication: 3,
             block_size: 128 << 20,
             block_size_min: 1 << 20,
+            acls_enabled: true,
+            posix_acl_inheritance: true,
             xattrs_enabled: true,
             xattrs_max: 32,
             xattr_bytes_max: 16 << 10,

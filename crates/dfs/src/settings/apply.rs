@@ -22,6 +22,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT_MAX: Duration = Duration::from_secs(2);
 /// The default of Hadoop's `dfs.heartbeat.interval`.
 const HEARTBEAT_OF_HADOOP: Duration = Duration::from_secs(3);
+/// The most bytes of an extended attribute that may be set as the limit, as in HDFS.
+const XATTR_BYTES_MAX: usize = 32 << 10;
 /// Ports of HDFS, for addresses without one.
 const NAMENODE_PORT: u16 = 8020;
 
@@ -176,6 +178,19 @@ fn set_namenode(
             let seconds: u64 = entry()?.read("a number of seconds", |text| text.parse().ok())?;
             rules.lease_ms_max = seconds.saturating_mul(1_000);
         }
+        "dfs.namenode.acls.enabled" => rules.acls_enabled = boolean(&entry()?)?,
+        "dfs.namenode.posix.acl.inheritance.enabled" => {
+            rules.posix_acl_inheritance = boolean(&entry()?)?;
+        }
+        "dfs.namenode.xattrs.enabled" => rules.xattrs_enabled = boolean(&entry()?)?,
+        "dfs.namenode.fs-limits.max-xattrs-per-inode" => {
+            rules.xattrs_max = entry()?.read("a number", |text| text.parse().ok())?;
+        }
+        "dfs.namenode.fs-limits.max-xattr-size" => {
+            let in_range = |bytes: &usize| (1..=XATTR_BYTES_MAX).contains(bytes);
+            let read = |text: &str| text.parse().ok().filter(in_range);
+            rules.xattr_bytes_max = entry()?.read("a number from 1 to 32768", read)?;
+        }
         "dfs.namenode.safemode.min.datanodes" => {
             rules.safe_mode_datanodes_min = entry()?.read("a number", |text| text.parse().ok())?;
         }
@@ -290,6 +305,11 @@ fn set_client(name: &str, entry: &Resolve<'_>, options: &mut client::Options) ->
         _ => {}
     }
     Ok(())
+}
+
+/// True or false.
+fn boolean(entry: &Entry) -> Result<bool> {
+    entry.read("true or false", |text| text.parse().ok())
 }
 
 /// Copies of a block.

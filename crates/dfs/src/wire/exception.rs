@@ -5,6 +5,7 @@
 #[allow(missing_docs)] // each is called as the class that it stands for
 pub enum Exception {
     AccessControl,
+    Acl,
     AlreadyBeingCreated,
     Authorization,
     FileAlreadyExists,
@@ -37,6 +38,7 @@ impl Exception {
     pub fn class_name(self) -> &'static str {
         match self {
             Self::AccessControl => "org.apache.hadoop.security.AccessControlException",
+            Self::Acl => "org.apache.hadoop.hdfs.protocol.AclException",
             Self::AlreadyBeingCreated => "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException",
             Self::Authorization => "org.apache.hadoop.security.authorize.AuthorizationException",
             Self::FileAlreadyExists => "org.apache.hadoop.fs.FileAlreadyExistsException",

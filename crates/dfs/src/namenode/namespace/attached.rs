@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::XAttr;
+use super::{AclEntry, XAttr};
 use crate::ids::InodeId;
 
 /// Bytes of an entry of a table here, and of one thing in it, beside names and values.
@@ -14,6 +14,7 @@ const ENTRY_BYTES: u64 = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Attached {
     xattrs: OrdMap<InodeId, Arc<Vec<XAttr>>>,
+    acls: OrdMap<InodeId, Arc<[AclEntry]>>,
     bytes: u64,
 }
 
@@ -27,6 +28,28 @@ impl Attached {
     pub(super) fn remove(&mut self, id: InodeId) {
         if let Some(xattrs) = self.xattrs.remove(&id) {
             self.bytes -= bytes_of_xattrs(&xattrs);
+        }
+        self.set_acl(id, Vec::new());
+    }
+
+    /// The entries of an inode's ACL beside its mode.
+    pub fn acl(&self, id: InodeId) -> &[AclEntry] {
+        self.acls.get(&id).map_or(&[], |entries| entries)
+    }
+
+    /// All inodes with entries of an ACL.
+    pub fn all_acls(&self) -> impl Iterator<Item = (InodeId, &[AclEntry])> {
+        self.acls.iter().map(|(id, entries)| (*id, &entries[..]))
+    }
+
+    /// Gives an inode entries beside its mode in the place of others, or none.
+    pub fn set_acl(&mut self, id: InodeId, entries: Vec<AclEntry>) {
+        if let Some(old) = self.acls.remove(&id) {
+            self.bytes -= bytes_of_acl(&old);
+        }
+        if !entries.is_empty() {
+            self.bytes += bytes_of_acl(&entries);
+            self.acls.insert(id, entries.into());
         }
     }
 
@@ -66,6 +89,11 @@ impl Attached {
             self.xattrs.insert(id, xattrs);
         }
     }
+}
+
+/// Names are kept elsewhere, each once.
+fn bytes_of_acl(entries: &[AclEntry]) -> u64 {
+    ENTRY_BYTES + size_of_val(entries) as u64
 }
 
 fn bytes_of_xattrs(xattrs: &[XAttr]) -> u64 {

@@ -4,6 +4,7 @@
 //! which the inodes have. A directory knows how much is below it. What
 //! changes the tree are the methods of [`Tree`] that the application of a journal record calls, and nothing else.
 
+pub mod acl;
 mod attached;
 mod children;
 mod counts;
@@ -14,6 +15,7 @@ mod permission;
 mod tree;
 mod xattr;
 
+pub use acl::{AclEntry, AclFault, AclKind, KeptAcl, Scope};
 pub use attached::Attached;
 pub use children::Children;
 pub use counts::Counts;

@@ -26,6 +26,12 @@ impl Owners {
         id
     }
 
+    /// A name as it is kept from now on, once.
+    pub fn shared(&mut self, name: &str) -> Arc<str> {
+        let id = self.intern(name);
+        Arc::clone(&self.names[id.0 as usize])
+    }
+
     /// The name behind a handle.
     pub fn name(&self, id: OwnerId) -> &str {
         &self.names[id.0 as usize]

@@ -1,4 +1,4 @@
-use super::{Inode, Owners};
+use super::{AclEntry, AclKind, Inode, Owners, Scope, Tree};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
@@ -37,6 +37,18 @@ impl Mode {
     /// True with the sticky bit.
     pub fn is_sticky(self) -> bool {
         self.0 & Self::STICKY != 0
+    }
+
+    /// The bits of owner, group and others, three each.
+    pub fn classes(self) -> [u8; 3] {
+        [6, 3, 0].map(|shift| (self.0 >> shift & 7) as u8)
+    }
+
+    /// The same with other bits for owner, group and others.
+    #[must_use]
+    pub fn with_classes(self, [owner, group, others]: [u8; 3]) -> Self {
+        let bits = u16::from(owner) << 6 | u16::from(group) << 3 | u16::from(others);
+        Self(self.0 & Self::STICKY | bits)
     }
 
     fn symbolic(self, is_directory: bool) -> String {
@@ -105,23 +117,63 @@ impl User {
     ///
     /// # Errors
     /// `AccessControl`, with the text that Hadoop's tests look for.
-    pub fn check(&self, inode: &Inode, path: &str, owners: &Owners, access: Access) -> Result<(), Refusal> {
-        let (owner, group) = (owners.name(inode.owner), owners.name(inode.group));
-        let shift = match () {
-            () if self.is_superuser => return Ok(()),
-            () if owner == self.name => 6,
-            () if self.groups.iter().any(|own| own == group) => 3,
-            () => 0,
+    pub fn check(&self, inode: &Inode, path: &str, tree: &Tree, access: Access) -> Result<(), Refusal> {
+        if self.is_superuser {
+            return Ok(());
+        }
+        let (owner, group) = (tree.owners.name(inode.owner), tree.owners.name(inode.group));
+        let acl = tree.attached.acl(inode.id);
+        let [of_owner, of_group, of_others] = inode.mode.classes();
+        let named = acl.iter().filter(|entry| entry.scope == Scope::Access);
+        let has_bits = |bits: u8| u16::from(bits) & access.bits() == access.bits();
+        let is_allowed = match () {
+            () if owner == self.name => has_bits(of_owner),
+            () if named.clone().next().is_some() => self
+                .has_entry_for(named, group, |bits| has_bits(bits & of_group))
+                .unwrap_or(has_bits(of_others)),
+            () if self.is_member(group) => has_bits(of_group),
+            () => has_bits(of_others),
         };
-        if (inode.mode.0 >> shift) & access.bits() == access.bits() {
+        if is_allowed {
             return Ok(());
         }
         let (user, access) = (&self.name, access.name());
-        let mode = inode.mode.symbolic(inode.is_directory());
+        let mut mode = inode.mode.symbolic(inode.is_directory());
+        if !acl.is_empty() {
+            mode.push('+');
+        }
         let message = format!(
             "Permission denied: user={user}, access={access}, inode=\"{path}\":{owner}:{group}:{mode}"
         );
         Err(Refusal::new(Exception::AccessControl, message))
+    }
+
+    fn is_member(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+
+    /// What the entries of an ACL say of this user: that for the user itself, or else any one for a group of theirs that allows
+    /// it; none if none is for them.
+    fn has_entry_for<'a>(
+        &self,
+        mut entries: impl Iterator<Item = &'a AclEntry> + Clone,
+        group: &str,
+        is_allowed: impl Fn(u8) -> bool,
+    ) -> Option<bool> {
+        let is_own = |entry: &&AclEntry| {
+            entry.kind == AclKind::User && entry.name.as_deref().is_some_and(|name| name == self.name)
+        };
+        if let Some(own) = entries.clone().find(is_own) {
+            return Some(is_allowed(own.permissions));
+        }
+        let mut is_in_group = false;
+        let is_allowed = entries.any(|entry| {
+            let is_members =
+                entry.kind == AclKind::Group && self.is_member(entry.name.as_deref().unwrap_or(group));
+            is_in_group |= is_members;
+            is_members && is_allowed(entry.permissions)
+        });
+        is_in_group.then_some(is_allowed)
     }
 
     /// Checks that this user may remove `child` from `parent`, of which the sticky bit may keep all but the owners.

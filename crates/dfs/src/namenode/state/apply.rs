@@ -38,6 +38,7 @@ impl State {
             Change::Concat(concat) => self.concatenate(concat, time_ms),
             Change::Truncate(truncate) => self.truncate_file(truncate, time_ms),
             Change::Append(append) => self.open_again(append),
+            Change::SetAcl(set) => self.apply_acl(set),
             Change::SetXattr(set) => self.apply_xattr(set),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
@@ -83,6 +84,7 @@ impl State {
                 content: Content::Directory(Box::default()),
             };
             self.tree.insert(inode, Counts { directories: 1, ..Counts::default() });
+            self.keep_acl(InodeId(new.id), &new.acl);
             self.tree.inode_mut(parent).modified_ms = time_ms;
             parent = InodeId(new.id);
         }
@@ -116,6 +118,7 @@ impl State {
             }),
         };
         self.tree.insert(inode, Counts { files: 1, ..Counts::default() });
+        self.keep_acl(id, &create.acl);
         self.tree.inode_mut(parent).modified_ms = time_ms;
         self.leases.add(&holder, id);
         self.tree.set_holder(id, holder);

@@ -66,7 +66,7 @@ impl State {
     ) -> Result<Empty, Refusal> {
         let path = Path::parse(&request.src)?;
         let inode = self.existing(&path, context.user)?;
-        context.user.check(inode, path.text(), &self.tree.owners, Access::Write)?;
+        context.user.check(inode, path.text(), &self.tree, Access::Write)?;
         // -1 leaves a time as it is.
         let said = |time: u64| (time.cast_signed() >= 0).then_some(time);
         let (modified_ms, accessed_ms) = (said(request.modified_ms), said(request.accessed_ms));
@@ -87,7 +87,7 @@ impl State {
         let Some(inode) = file.filter(is_replicated) else {
             return Ok(BoolResponse { result: false });
         };
-        context.user.check(inode, path.text(), &self.tree.owners, Access::Write)?;
+        context.user.check(inode, path.text(), &self.tree, Access::Write)?;
         let replication = Some(request.replication);
         let set = SetAttributes { inode: inode.id.0, replication, ..SetAttributes::default() };
         self.commit(context, Change::SetAttributes(set));

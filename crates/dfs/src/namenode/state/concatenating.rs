@@ -23,7 +23,7 @@ impl State {
             return Err(illegal("No sources given".to_owned()));
         }
         let target = self.file_to_concat(&request.target, context)?;
-        context.user.check(target, &request.target, &self.tree.owners, Access::Write)?;
+        context.user.check(target, &request.target, &self.tree, Access::Write)?;
         let mut blocks = concat_file(target, &request.target)?.layout.blocks().len();
         if self.tree.holder(target.id).is_some() {
             return Err(illegal(format!("concat: target file {} is under construction", request.target)));
@@ -68,7 +68,7 @@ impl State {
         to: &str,
         context: &Context<'_>,
     ) -> Result<usize, Refusal> {
-        context.user.check(source, path, &self.tree.owners, Access::Read)?;
+        context.user.check(source, path, &self.tree, Access::Read)?;
         if source.id != InodeId::ROOT {
             self.check_removal(source, context, path)?;
         }

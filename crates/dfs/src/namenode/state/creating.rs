@@ -1,9 +1,10 @@
 //! Calls that make directories and files.
 
 use super::State;
-use super::statuses::FLAG_ERASURE_CODED;
+use super::acls::to_wire;
+use super::statuses::{flags, permission};
 use crate::ids::InodeId;
-use crate::namenode::namespace::{Access, Mode, Path, Place};
+use crate::namenode::namespace::{Access, AclEntry, KeptAcl, Mode, Path, Place};
 use crate::namenode::{Context, recovery};
 use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
@@ -23,6 +24,17 @@ const FLAG_CREATE: u32 = 1;
 const FLAG_OVERWRITE: u32 = 2;
 /// Whole replicas, whatever the policy of the directory is.
 const FLAG_SHOULD_REPLICATE: u32 = 0x80;
+
+/// The modes of directories that are made together.
+#[derive(Clone, Copy)]
+struct NewModes {
+    /// Of those that are made because something below them is.
+    implied: Mode,
+    /// Of the last one.
+    last: Mode,
+    /// Before the client's umask, if it says so.
+    unmasked: Option<Mode>,
+}
 
 impl State {
     pub(super) fn mkdirs(
@@ -46,8 +58,17 @@ impl State {
         }
         self.check_new_child(&place, context, &path)?;
         let mode = Mode::new(request.masked.mode);
-        let add =
-            self.new_directories(&path, &place, place.missing, context, [mode.of_implied_directory(), mode]);
+        let (add, _) = self.new_directories(
+            &path,
+            &place,
+            place.missing,
+            context,
+            NewModes {
+                implied: mode.of_implied_directory(),
+                last: mode,
+                unmasked: request.unmasked.map(|mode| Mode::new(mode.mode)),
+            },
+        );
         self.commit(context, Change::AddDirectories(add));
         Ok(BoolResponse { result: true })
     }
@@ -74,17 +95,22 @@ impl State {
         let above = replaced.map_or(place.deepest(), |replaced| self.tree.inode(replaced).parent);
         let policy = self.policy_of_new(above, request)?;
         let id = self.tree.next_id();
+        let mut above_acl = self.tree.attached.acl(above).to_vec();
         let (parent, parents, id) = match replaced {
             Some(replaced) => (self.tree.inode(replaced).parent, None, id),
             None if place.missing == 1 => (place.deepest(), None, id),
             None => {
                 let inherited = self.tree.inode(place.deepest()).mode.of_implied_directory();
-                let add = self.new_directories(&path, &place, place.missing - 1, context, [inherited; 2]);
+                let modes = NewModes { implied: inherited, last: inherited, unmasked: None };
+                let (add, acl) = self.new_directories(&path, &place, place.missing - 1, context, modes);
+                above_acl = acl;
                 let last = add.directories.last().expect("at least one is missing").id;
                 (InodeId(last), Some(add), InodeId(last + 1))
             }
         };
         let in_directory = self.tree.inode(place_for_group(&place, replaced.is_some()));
+        let unmasked = request.unmasked.map(|mode| Mode::new(mode.mode));
+        let acl = self.new_acl(&above_acl, Mode::new(request.masked.mode), unmasked, false);
         let create = CreateFile {
             parents,
             parent: parent.0,
@@ -92,12 +118,13 @@ impl State {
             id: id.0,
             owner: context.user.name.clone(),
             group: self.tree.owners.name(in_directory.group).to_owned(),
-            mode: request.masked.mode,
+            mode: acl.mode.bits(),
             replication: if policy.is_some() { 1 } else { request.replication },
             block_size: request.block_size,
             policy: policy.map_or(PolicyId::NONE, |policy| policy.id).0.into(),
             holder: request.client_name.clone(),
             replaced: replaced.map_or(0, |id| id.0),
+            acl: acl.entries.iter().map(to_wire).collect(),
         };
         self.leases.renew(&request.client_name, context.now.steady_ms);
         let answer = FileInfoResponse { status: Some(self.new_file_status(&create, context)) };
@@ -116,9 +143,7 @@ impl State {
         let policy = Policy::of(PolicyId(create.policy as u8));
         crate::wire::proto::shared::FileStatus {
             kind: 2,
-            permission: crate::wire::proto::shared::Permission {
-                mode: Mode::new(create.mode).of_file().bits(),
-            },
+            permission: permission(Mode::new(create.mode).of_file(), !create.acl.is_empty()),
             owner: create.owner.clone(),
             group: create.group.clone(),
             modified_ms: context.now.wall_ms,
@@ -129,7 +154,7 @@ impl State {
             children: Some(0),
             storage_policy: Some(0),
             policy: policy.map(Policy::to_number),
-            flags: Some(if policy.is_some() { FLAG_ERASURE_CODED } else { 0 }),
+            flags: Some(flags(!create.acl.is_empty(), policy)),
             ..crate::wire::proto::shared::FileStatus::default()
         }
     }
@@ -218,9 +243,9 @@ impl State {
         if request.flags & FLAG_OVERWRITE == 0 {
             return exists(format!("{path} for client {} already exists", context.ip.unwrap_or_default()));
         }
-        context.user.check(inode, path, &self.tree.owners, Access::Write)?;
+        context.user.check(inode, path, &self.tree, Access::Write)?;
         let parent = self.tree.inode(inode.parent);
-        context.user.check(parent, path, &self.tree.owners, Access::Write)?;
+        context.user.check(parent, path, &self.tree, Access::Write)?;
         context.user.check_sticky(parent, inode, path, &self.tree.owners)?;
         Ok(Some(id))
     }
@@ -234,7 +259,7 @@ impl State {
     ) -> Result<(), Refusal> {
         let parent = place.deepest();
         let directory = self.tree.parent_directory(parent)?;
-        context.user.check(self.tree.inode(parent), path.text(), &self.tree.owners, Access::Write)?;
+        context.user.check(self.tree.inode(parent), path.text(), &self.tree, Access::Write)?;
         if directory.children.len() >= DIRECTORY_ENTRIES_MAX {
             let message = format!(
                 "The directory item limit of {} is exceeded: limit={DIRECTORY_ENTRIES_MAX} items={}",
@@ -246,29 +271,34 @@ impl State {
         Ok(())
     }
 
-    /// The first `count` directories of a path that are missing: the last one of mode `last`, the others `implied`.
+    /// The first `count` directories of a path that are missing, and what the last one has of an ACL.
     fn new_directories(
         &self,
         path: &Path<'_>,
         place: &Place,
         count: usize,
         context: &Context<'_>,
-        [implied, last]: [Mode; 2],
-    ) -> AddDirectories {
+        modes: NewModes,
+    ) -> (AddDirectories, Vec<AclEntry>) {
         let parent = self.tree.inode(place.deepest());
         let missing = &path.components()[path.components().len() - place.missing..];
         let ids = self.tree.next_id().0..;
-        let directories = missing[..count].iter().zip(ids).enumerate().map(|(at, (name, id))| NewDirectory {
-            id,
-            name: bytes::Bytes::copy_from_slice(name.as_bytes()),
-            mode: if at + 1 == count { last.bits() } else { implied.bits() },
+        let mut acl = self.tree.attached.acl(parent.id).to_vec();
+        let directories = missing[..count].iter().zip(ids).enumerate().map(|(at, (name, id))| {
+            let mode = if at + 1 == count { modes.last } else { modes.implied };
+            let KeptAcl { mode, entries } = self.new_acl(&acl, mode, modes.unmasked, true);
+            acl = entries;
+            let name = bytes::Bytes::copy_from_slice(name.as_bytes());
+            NewDirectory { id, name, mode: mode.bits(), acl: acl.iter().map(to_wire).collect() }
         });
-        AddDirectories {
+        let directories = directories.collect();
+        let add = AddDirectories {
             parent: parent.id.0,
             owner: context.user.name.clone(),
             group: self.tree.owners.name(parent.group).to_owned(),
-            directories: directories.collect(),
-        }
+            directories,
+        };
+        (add, acl)
     }
 }
 

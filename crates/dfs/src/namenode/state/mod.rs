@@ -3,6 +3,7 @@
 //! A call first looks whether it may be carried out, changing nothing; then it makes a record with all that was chosen, and
 //! the application of that record makes the change. A restart applies the same records again.
 
+mod acls;
 mod appending;
 mod apply;
 mod attributes;

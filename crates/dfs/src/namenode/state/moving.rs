@@ -162,7 +162,7 @@ impl State {
         path: &str,
     ) -> Result<(), Refusal> {
         let parent = self.tree.inode(inode.parent);
-        context.user.check(parent, path, &self.tree.owners, Access::Write)?;
+        context.user.check(parent, path, &self.tree, Access::Write)?;
         context.user.check_sticky(parent, inode, path, &self.tree.owners)
     }
 }

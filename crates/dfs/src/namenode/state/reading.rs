@@ -52,7 +52,7 @@ impl State {
             }
             return Ok(ListingResponse { listing: Some(Listing { entries: vec![entry], remaining: 0 }) });
         };
-        context.user.check(inode, path.text(), &self.tree.owners, Access::ReadExecute)?;
+        context.user.check(inode, path.text(), &self.tree, Access::ReadExecute)?;
         let (children, count) = self.tree.children_after(directory, &request.start_after);
         let (mut entries, mut locations) = (Vec::new(), 0);
         for child in children.take(LISTING_ENTRIES_MAX) {
@@ -82,7 +82,8 @@ impl State {
         if inode.is_directory() {
             return Err(Refusal::not_a_file(&request.src));
         }
-        context.user.check(inode, path.text(), &self.tree.owners, Access::Read)?;
+        context.user.check(inode, path.text(), &self.tree, Access::Read)?;
+        self.check_readable_by_superuser(id, context.user)?;
         let located = self.located_blocks(inode, request.offset, request.length, context);
         if self.safe_mode.is_startup() && located.blocks.iter().any(|block| block.locations.is_empty()) {
             // The client would report a missing block, and it only has not been reported yet.
@@ -158,7 +159,7 @@ impl State {
         let wanted = [(4, Access::Read), (2, Access::Write), (1, Access::Execute)];
         for (bit, access) in wanted {
             if request.mode & bit != 0 {
-                context.user.check(inode, path.text(), &self.tree.owners, access)?;
+                context.user.check(inode, path.text(), &self.tree, access)?;
             }
         }
         Ok(Empty {})
@@ -210,7 +211,7 @@ impl State {
             let is_full = |directory: &crate::namenode::namespace::Directory| !directory.children.is_empty();
             inode.directory().is_some_and(is_full)
         });
-        full.try_for_each(|inode| context.user.check(inode, path, &self.tree.owners, access))
+        full.try_for_each(|inode| context.user.check(inode, path, &self.tree, access))
     }
 
     pub(super) fn is_file_closed(

@@ -4,7 +4,7 @@ use super::State;
 use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
 use crate::namenode::Context;
 use crate::namenode::blocks::{Block, Fit, Replica, Target};
-use crate::namenode::namespace::{Content, Inode};
+use crate::namenode::namespace::{Content, Inode, Mode};
 use crate::policy::Policy;
 use crate::wire::proto::shared::{ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token};
 
@@ -12,7 +12,22 @@ use crate::wire::proto::shared::{ExtendedBlock, FileStatus, LocatedBlock, Locate
 const KIND_DIRECTORY: i32 = 1;
 const KIND_FILE: i32 = 2;
 /// Flag of a status: the file or directory has an erasure coding policy.
-pub(super) const FLAG_ERASURE_CODED: u32 = 4;
+const FLAG_ERASURE_CODED: u32 = 4;
+/// Flag of a status: there are entries of an ACL beside the mode.
+const FLAG_ACL: u32 = 1;
+/// The same in the number of a mode, where older clients look for it.
+const MODE_ACL: u32 = 1 << 12;
+
+/// The mode in a status.
+pub(super) fn permission(mode: Mode, has_acl: bool) -> Permission {
+    Permission { mode: mode.bits() | if has_acl { MODE_ACL } else { 0 } }
+}
+
+/// The flags of a status.
+pub(super) fn flags(has_acl: bool, policy: Option<&Policy>) -> u32 {
+    let acl = if has_acl { FLAG_ACL } else { 0 };
+    acl | if policy.is_some() { FLAG_ERASURE_CODED } else { 0 }
+}
 
 /// A storage that a reader or a writer is sent to, for a unit of a group or a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +45,10 @@ impl State {
     pub(super) fn status(&self, inode: &Inode, name: &[u8]) -> FileStatus {
         let owners = &self.tree.owners;
         let policy = self.tree.policy_of(inode.id);
+        let has_acl = self.has_acl(inode);
         let status = FileStatus {
             path: bytes::Bytes::copy_from_slice(name),
-            permission: Permission { mode: inode.mode.bits() },
+            permission: permission(inode.mode, has_acl),
             owner: owners.name(inode.owner).to_owned(),
             group: owners.name(inode.group).to_owned(),
             modified_ms: inode.modified_ms,
@@ -40,7 +56,7 @@ impl State {
             id: Some(inode.id.0),
             storage_policy: Some(inode.storage_policy.into()),
             policy: policy.map(Policy::to_number),
-            flags: Some(if policy.is_some() { FLAG_ERASURE_CODED } else { 0 }),
+            flags: Some(flags(has_acl, policy)),
             ..FileStatus::default()
         };
         match &inode.content {

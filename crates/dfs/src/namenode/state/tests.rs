@@ -1,5 +1,6 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
+mod acls;
 mod appending;
 mod concatenating;
 mod counts;

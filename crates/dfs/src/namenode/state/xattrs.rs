@@ -111,7 +111,7 @@ impl State {
     fn visible_xattrs(&self, path: &Path<'_>, user: &User) -> Result<Vec<&XAttr>, Refusal> {
         self.check_xattrs_enabled()?;
         let inode = self.existing(path, user)?;
-        user.check(inode, path.text(), &self.tree.owners, Access::Read)?;
+        user.check(inode, path.text(), &self.tree, Access::Read)?;
         let is_visible = |xattr: &&XAttr| match xattr.namespace {
             Namespace::User => true,
             Namespace::Trusted => user.is_superuser,
@@ -120,6 +120,18 @@ impl State {
             Namespace::System => false,
         };
         Ok(self.tree.attached.xattrs(inode.id).iter().filter(is_visible).collect())
+    }
+
+    /// Checks that a file is not one that the superuser is kept from reading.
+    pub(super) fn check_readable_by_superuser(&self, file: InodeId, user: &User) -> Result<(), Refusal> {
+        if !user.is_superuser || !self.tree.attached.xattrs(file).iter().any(is_unreadable) {
+            return Ok(());
+        }
+        let name = &user.name;
+        let message = format!(
+            "Access is denied for {name} since the superuser is not allowed to perform this operation."
+        );
+        Err(Refusal::new(Exception::AccessControl, message))
     }
 
     fn check_xattrs_enabled(&self) -> Result<(), Refusal> {
@@ -157,7 +169,7 @@ impl State {
         if inode.is_directory() && inode.mode.is_sticky() {
             return user.check_owner(inode, path.text(), &self.tree.owners);
         }
-        user.check(inode, path.text(), &self.tree.owners, Access::Write)
+        user.check(inode, path.text(), &self.tree, Access::Write)
     }
 
     fn commit_xattr(

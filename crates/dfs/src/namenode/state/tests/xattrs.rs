@@ -122,6 +122,22 @@ fn each_namespace_has_its_own_permissions() {
     denied(&mut fixture, SECURITY, "x");
     denied(&mut fixture, RAW, "x");
     denied(&mut fixture, SECURITY, "hdfs.unreadable.by.superuser");
+    let unreadable = XAttr { value: None, ..named(SECURITY, "hdfs.unreadable.by.superuser") };
+    let set_it = |path: &str| SetXAttrRequest {
+        src: path.to_owned(),
+        xattr: Some(unreadable.clone()),
+        flags: Some(1),
+    };
+    assert_eq!(fixture.refused("setXAttr", &set_it("/d")).0, Exception::Io, "it is of files");
+    let closed = fixture.create("/d/closed");
+    assert!(fixture.complete("/d/closed", closed, None));
+    let _: calls::Empty = fixture.call("setXAttr", &set_it("/d/closed")).unwrap();
+    let keep = remove("/d/closed", SECURITY, "hdfs.unreadable.by.superuser");
+    assert_eq!(fixture.refused("removeXAttr", &keep).0, Exception::AccessControl);
+    let read = calls::BlockLocationsRequest { src: "/d/closed".to_owned(), offset: 0, length: 1 };
+    let (exception, message) = fixture.refused("getBlockLocations", &read);
+    assert_eq!(exception, Exception::AccessControl);
+    assert!(message.contains("the superuser is not allowed"), "{message}");
     // Below the raw folder the superuser has names of its own.
     fixture.set_xattr("/.reserved/raw/d/f", RAW, "r", b"3");
     assert_eq!(fixture.xattrs("/d/f").len(), 2);
