@@ -28,7 +28,7 @@ pub fn bounded_times(factor: u64, slack: u64, received: usize, decode: impl FnOn
 }
 
 /// The methods that `dfs_call` calls as a client, by the first byte of a call.
-pub const CALLS_OF_CLIENTS: [&str; 47] = [
+pub const CALLS_OF_CLIENTS: [&str; 63] = [
     "create",
     "addBlock",
     "complete",
@@ -76,6 +76,22 @@ pub const CALLS_OF_CLIENTS: [&str; 47] = [
     "updateBlockForPipeline",
     "updatePipeline",
     "getAdditionalDatanode",
+    "setXAttr",
+    "getXAttrs",
+    "listXAttrs",
+    "removeXAttr",
+    "modifyAclEntries",
+    "removeAclEntries",
+    "removeDefaultAcl",
+    "removeAcl",
+    "setAcl",
+    "getAclStatus",
+    "setQuota",
+    "getQuotaUsage",
+    "setStoragePolicy",
+    "unsetStoragePolicy",
+    "getStoragePolicy",
+    "getStoragePolicies",
 ];
 
 /// Those that it calls as a DataNode, by any other first byte but 255, which lets time pass.

@@ -24,6 +24,7 @@ pub mod report;
 pub mod rpc;
 pub mod settings;
 pub mod shell;
+pub mod storage_policy;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 56] = [
+const DECISIONS: [&str; 57] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -35,6 +35,7 @@ const DECISIONS: [&str; 56] = [
     "crates/dfs/src/namenode/state",
     "crates/dfs/src/namenode/table.rs",
     "crates/dfs/src/policy.rs",
+    "crates/dfs/src/storage_policy.rs",
     "crates/erasure/src/stripe.rs",
     "crates/journal/src/health.rs",
     "crates/journal/src/layout.rs",

@@ -4,6 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::packet::Header;
+use yeoul_dfs::wire::proto::attributes;
 use yeoul_dfs::wire::proto::journal::record::Change;
 use yeoul_dfs::wire::proto::journal::{self, Record};
 use yeoul_dfs::wire::proto::rpc::{CallHeader, ConnectionContext, RequestHeader, Sasl};
@@ -157,8 +158,12 @@ fn changes() -> Vec<Change> {
         is_flushed: true,
         is_truncated: false,
     };
-    let directories =
-        ["b", "c"].map(|name| journal::NewDirectory { id: 16_387, name: name.into(), mode: 0o755 });
+    let directories = ["b", "c"].map(|name| journal::NewDirectory {
+        id: 16_387,
+        name: name.into(),
+        mode: 0o755,
+        acl: vec![acl_entry()],
+    });
     let parents = journal::AddDirectories {
         parent: 16_385,
         owner: text("root"),
@@ -200,6 +205,13 @@ fn changes() -> Vec<Change> {
             holder: text("client"),
         }),
         Change::Concat(journal::Concat { target: 16_390, sources: vec![16_391] }),
+        Change::SetXattr(journal::SetXAttr {
+            inode: 16_390,
+            xattr: Some(attributes::XAttr { namespace: 0, name: text("a"), value: Some(vec![1; 20].into()) }),
+            is_removed: false,
+        }),
+        Change::SetAcl(journal::SetAcl { inode: 16_390, mode: 0o640, entries: vec![acl_entry()] }),
+        Change::SetQuota(journal::SetQuota { inode: 16_385, names: Some(10), space: Some(1 << 30) }),
         Change::Inode(journal::Inode {
             id: 16_390,
             name: "d".into(),
@@ -209,6 +221,10 @@ fn changes() -> Vec<Change> {
         Change::Answered(journal::Answered { answer: vec![1; 60].into(), ..Default::default() }),
         Change::Counters(journal::Counters { cluster: text("CID-1"), term: 3, ..Default::default() }),
     ]
+}
+
+fn acl_entry() -> attributes::AclEntry {
+    attributes::AclEntry { kind: 0, scope: 1, permissions: 5, name: Some(text("bob")) }
 }
 
 fn mkdirs(src: &str) -> namenode::MkdirsRequest {

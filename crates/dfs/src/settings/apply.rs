@@ -430,6 +430,11 @@ mod tests {
             ("dfs.replication", "2"),
             ("dfs.namenode.fs-limits.min-block-size", "0"),
             ("dfs.namenode.safemode.extension", "5s"),
+            ("dfs.namenode.acls.enabled", "false"),
+            ("dfs.namenode.posix.acl.inheritance.enabled", "false"),
+            ("dfs.namenode.xattrs.enabled", "false"),
+            ("dfs.namenode.fs-limits.max-xattrs-per-inode", "5"),
+            ("dfs.namenode.fs-limits.max-xattr-size", "1000"),
             ("dfs.permissions.superusergroup", "crew"),
             ("dfs.namenode.handler.count", "64"),
             ("dfs.nmaenode.handler.count", "64"),
@@ -442,6 +447,12 @@ mod tests {
         let rules = options.rules;
         assert_eq!((rules.replication, rules.block_size_min, rules.safe_mode_extension_ms), (2, 0, 5000));
         assert_eq!(rules.supergroup, "crew");
+        assert_eq!(
+            (rules.acls_enabled, rules.posix_acl_inheritance, rules.xattrs_enabled),
+            (false, false, false)
+        );
+        assert_eq!((rules.xattrs_max, rules.xattr_bytes_max), (5, 1000));
+        assert!(namenode(&[("dfs.namenode.fs-limits.max-xattr-size", "32769")]).is_err());
         assert_eq!(
             notices,
             [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::{AclEntry, XAttr};
+use super::{AclEntry, Quota, XAttr};
 use crate::ids::InodeId;
 
 /// Bytes of an entry of a table here, and of one thing in it, beside names and values.
@@ -15,6 +15,7 @@ const ENTRY_BYTES: u64 = 64;
 pub struct Attached {
     xattrs: OrdMap<InodeId, Arc<Vec<XAttr>>>,
     acls: OrdMap<InodeId, Arc<[AclEntry]>>,
+    quotas: OrdMap<InodeId, Quota>,
     bytes: u64,
 }
 
@@ -30,6 +31,33 @@ impl Attached {
             self.bytes -= bytes_of_xattrs(&xattrs);
         }
         self.set_acl(id, Vec::new());
+        self.set_quota(id, Quota::default());
+    }
+
+    /// True if any directory has a quota.
+    pub fn has_quotas(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
+    /// The quotas of a directory.
+    pub fn quota(&self, id: InodeId) -> Quota {
+        self.quotas.get(&id).copied().unwrap_or_default()
+    }
+
+    /// All directories with quotas.
+    pub fn all_quotas(&self) -> impl Iterator<Item = (InodeId, Quota)> {
+        self.quotas.iter().map(|(id, quota)| (*id, *quota))
+    }
+
+    /// Gives a directory quotas in the place of those that it has.
+    pub fn set_quota(&mut self, id: InodeId, quota: Quota) {
+        if self.quotas.remove(&id).is_some() {
+            self.bytes -= ENTRY_BYTES;
+        }
+        if quota != Quota::default() {
+            self.quotas.insert(id, quota);
+            self.bytes += ENTRY_BYTES;
+        }
     }
 
     /// The entries of an inode's ACL beside its mode.

@@ -11,6 +11,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Bytes on disk, with all replicas.
     pub space: u64,
+    /// Bytes on disk that blocks may take beyond that while they are written.
+    pub reserved: u64,
 }
 
 impl AddAssign for Counts {
@@ -19,6 +21,7 @@ impl AddAssign for Counts {
         self.files += other.files;
         self.bytes += other.bytes;
         self.space += other.space;
+        self.reserved += other.reserved;
     }
 }
 
@@ -31,5 +34,6 @@ impl SubAssign for Counts {
         self.files = less(self.files, other.files);
         self.bytes = less(self.bytes, other.bytes);
         self.space = less(self.space, other.space);
+        self.reserved = less(self.reserved, other.reserved);
     }
 }

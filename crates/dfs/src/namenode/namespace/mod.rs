@@ -12,6 +12,7 @@ mod inode;
 mod owners;
 mod path;
 mod permission;
+mod quota;
 mod tree;
 mod xattr;
 
@@ -23,5 +24,6 @@ pub use inode::{Content, Directory, File, Inode, Layout};
 pub use owners::{OwnerId, Owners};
 pub use path::{COMPONENT_BYTES_MAX, Path};
 pub use permission::{Access, Mode, User};
+pub use quota::Quota;
 pub use tree::{Attributes, Place, Tree};
 pub use xattr::{Namespace, XAttr};

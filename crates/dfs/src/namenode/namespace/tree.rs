@@ -223,6 +223,15 @@ impl Tree {
         Policy::of(at.policy)
     }
 
+    /// The number of the storage policy by which a file is kept: its own or that of the nearest directory with one; 0 for none.
+    pub fn storage_policy_of(&self, id: InodeId) -> u8 {
+        let mut at = self.inode(id);
+        while at.storage_policy == 0 && at.id != InodeId::ROOT {
+            at = self.inode(at.parent);
+        }
+        at.storage_policy
+    }
+
     /// True if `ancestor` is `id` or a directory above it.
     pub fn is_within(&self, id: InodeId, ancestor: InodeId) -> bool {
         let mut at = id;

@@ -2,6 +2,7 @@
 
 use super::State;
 use super::creating::check_client_name;
+use super::quotas::Growth;
 use crate::ids::BlockId;
 use crate::namenode::Context;
 use crate::namenode::blocks::Target;
@@ -51,6 +52,12 @@ impl State {
         let last = file.layout.blocks().last().map(|last| self.blocks.block(*last));
         let within = last.filter(|last| !to_new_block && last.length < file.block_size).map(|last| last.id);
         let offset = self.file_counts(inode).bytes - last.map_or(0, |last| last.length);
+        if let Some(within) = within {
+            let full = self.full_block_space(file, inode.policy);
+            let taken = self.blocks.block(within).length.saturating_mul(file.replication.into());
+            let growth = Growth { space: full.saturating_sub(taken), ..Growth::default() };
+            self.check_quota(inode.parent, growth)?;
+        }
         let block = match (within, last) {
             (Some(within), _) => Some(self.to_append(within, offset, src, context)?),
             // A client that asks for a new one names the one before it.

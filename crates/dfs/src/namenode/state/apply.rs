@@ -39,6 +39,7 @@ impl State {
             Change::Truncate(truncate) => self.truncate_file(truncate, time_ms),
             Change::Append(append) => self.open_again(append),
             Change::SetAcl(set) => self.apply_acl(set),
+            Change::SetQuota(set) => self.apply_quota(set),
             Change::SetXattr(set) => self.apply_xattr(set),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
@@ -109,7 +110,7 @@ impl State {
             modified_ms: time_ms,
             accessed_ms: time_ms,
             policy: policy_id(create.policy),
-            storage_policy: 0,
+            storage_policy: create.storage_policy as u8,
             flags: 0,
             content: Content::File(File {
                 layout: Layout::default(),
@@ -310,6 +311,7 @@ impl State {
         inode.modified_ms = set.modified_ms.unwrap_or(inode.modified_ms);
         inode.accessed_ms = set.accessed_ms.unwrap_or(inode.accessed_ms);
         inode.policy = set.policy.map_or(inode.policy, policy_id);
+        inode.storage_policy = set.storage_policy.map_or(inode.storage_policy, |policy| policy as u8);
         if let Some(replication) = set.replication {
             let before = self.counts_of(id);
             self.file_mut(id).replication = u16::try_from(replication).expect("it was checked");
@@ -347,7 +349,9 @@ impl State {
         let (owner, group) = (self.tree.owners.intern(&saved.owner), self.tree.owners.intern(&saved.group));
         if id == InodeId::ROOT {
             self.tree = Tree::new(&saved.owner, &saved.group, Mode::new(saved.mode), saved.modified_ms);
-            self.tree.inode_mut(id).policy = policy_id(saved.policy);
+            let root = self.tree.inode_mut(id);
+            root.policy = policy_id(saved.policy);
+            root.storage_policy = saved.storage_policy as u8;
             return;
         }
         let content = match &saved.file {

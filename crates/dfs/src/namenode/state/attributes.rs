@@ -1,6 +1,7 @@
 //! Calls that change owners, modes, times and the number of copies.
 
 use super::State;
+use super::quotas::Growth;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Inode, Path};
 use crate::policy::PolicyId;
@@ -88,6 +89,10 @@ impl State {
             return Ok(BoolResponse { result: false });
         };
         context.user.check(inode, path.text(), &self.tree, Access::Write)?;
+        let (counts, file) = (self.file_counts(inode), self.file_of(inode.id));
+        let more = u64::from(request.replication.saturating_sub(file.replication.into()));
+        let all = (counts.space + counts.reserved) / u64::from(file.replication.max(1));
+        self.check_quota(inode.parent, Growth { space: all.saturating_mul(more), ..Growth::default() })?;
         let replication = Some(request.replication);
         let set = SetAttributes { inode: inode.id.0, replication, ..SetAttributes::default() };
         self.commit(context, Change::SetAttributes(set));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::State;
+use super::quotas::Growth;
 use super::writing::BLOCKS_PER_FILE_MAX;
 use crate::ids::InodeId;
 use crate::namenode::Context;
@@ -45,6 +46,14 @@ impl State {
             );
             return Err(illegal(message));
         }
+        let copies = u64::from(self.file_of(target.id).replication);
+        let more = ordered.iter().map(|id| {
+            let source = self.tree.inode(InodeId(*id));
+            let more = copies.saturating_sub(self.file_of(source.id).replication.into());
+            self.file_counts(source).bytes.saturating_mul(more)
+        });
+        let growth = Growth { space: more.sum(), ..Growth::default() };
+        self.check_quota(target.parent, growth)?;
         let concat = Concat { target: target.id.0, sources: ordered };
         Ok(self.commit_once(context, Change::Concat(concat), &Empty {}))
     }

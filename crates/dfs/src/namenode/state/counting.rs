@@ -1,7 +1,11 @@
 //! Running counts of blocks that lack something: whoever asks for them waits for no walk over all blocks.
 
+use std::collections::HashMap;
+
 use super::State;
+use crate::ids::InodeId;
 use crate::namenode::blocks::{Block, Lack, LacksByForm, Replica};
+use crate::namenode::namespace::Counts;
 
 /// Blocks that are counted again at a time, at a microsecond or less each.
 const COUNTED_MAX: usize = 20_000;
@@ -53,5 +57,25 @@ impl State {
             );
         }
         assert_eq!(self.blocks.lacks(), lacks);
+        self.check_usage();
+    }
+
+    /// Compares what directories count with what is below them.
+    fn check_usage(&self) {
+        let mut found: HashMap<InodeId, Counts> = HashMap::new();
+        for id in self.tree.subtree(InodeId::ROOT) {
+            let inode = self.tree.inode(id);
+            let below = found.remove(&id).unwrap_or_default();
+            let own = match inode.directory() {
+                Some(directory) => {
+                    assert_eq!(directory.counts, below, "{}", self.tree.path_of(id));
+                    Counts { directories: below.directories + 1, ..below }
+                }
+                None => self.file_counts(inode),
+            };
+            if id != InodeId::ROOT {
+                *found.entry(inode.parent).or_default() += own;
+            }
+        }
     }
 }

@@ -2,11 +2,14 @@
 
 use super::State;
 use super::acls::to_wire;
+use super::quotas::Growth;
 use super::statuses::{flags, permission};
+use super::storage_policies::named_storage_policy;
 use crate::ids::InodeId;
 use crate::namenode::namespace::{Access, AclEntry, KeptAcl, Mode, Path, Place};
 use crate::namenode::{Context, recovery};
 use crate::policy::{Policy, PolicyId, REPLICATION};
+use crate::storage_policy::StoragePolicy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{AddDirectories, CreateFile, NewDirectory, record::Change};
@@ -57,6 +60,8 @@ impl State {
             return Err(Refusal::new(Exception::FileNotFound, message));
         }
         self.check_new_child(&place, context, &path)?;
+        let growth = Growth { names: place.missing as u64, is_one_by_one: true, ..Growth::default() };
+        self.check_quota(place.deepest(), growth)?;
         let mode = Mode::new(request.masked.mode);
         let (add, _) = self.new_directories(
             &path,
@@ -94,6 +99,10 @@ impl State {
         }
         let above = replaced.map_or(place.deepest(), |replaced| self.tree.inode(replaced).parent);
         let policy = self.policy_of_new(above, request)?;
+        // What is replaced makes room.
+        let growth = Growth { names: place.missing as u64, is_one_by_one: true, ..Growth::default() };
+        self.check_quota(above, growth)?;
+        let storage_policy = self.storage_policy_of_new(above, request)?;
         let id = self.tree.next_id();
         let mut above_acl = self.tree.attached.acl(above).to_vec();
         let (parent, parents, id) = match replaced {
@@ -125,9 +134,10 @@ impl State {
             holder: request.client_name.clone(),
             replaced: replaced.map_or(0, |id| id.0),
             acl: acl.entries.iter().map(to_wire).collect(),
+            storage_policy: storage_policy.into(),
         };
         self.leases.renew(&request.client_name, context.now.steady_ms);
-        let answer = FileInfoResponse { status: Some(self.new_file_status(&create, context)) };
+        let answer = FileInfoResponse { status: Some(self.new_file_status(&create, above, context)) };
         let answer = self.commit_once(context, Change::CreateFile(create), &answer);
         self.leases.renew(&request.client_name, context.now.steady_ms);
         self.leases.note_host(&request.client_name, context.ip);
@@ -138,6 +148,7 @@ impl State {
     fn new_file_status(
         &self,
         create: &CreateFile,
+        above: InodeId,
         context: &Context<'_>,
     ) -> crate::wire::proto::shared::FileStatus {
         let policy = Policy::of(PolicyId(create.policy as u8));
@@ -152,7 +163,10 @@ impl State {
             block_size: Some(create.block_size),
             id: Some(create.id),
             children: Some(0),
-            storage_policy: Some(0),
+            storage_policy: Some(match create.storage_policy {
+                0 => self.tree.storage_policy_of(above).into(),
+                own => own,
+            }),
             policy: policy.map(Policy::to_number),
             flags: Some(flags(!create.acl.is_empty(), policy)),
             ..crate::wire::proto::shared::FileStatus::default()
@@ -204,6 +218,15 @@ impl State {
             None => self.check_replication(request.replication, &request.src)?,
         }
         Ok(policy)
+    }
+
+    /// The number of the storage policy of its own that a new file has; 0 for none.
+    fn storage_policy_of_new(&self, directory: InodeId, request: &CreateRequest) -> Result<u8, Refusal> {
+        if let Some(name) = request.storage_policy.as_deref().filter(|name| !name.is_empty()) {
+            return Ok(named_storage_policy(name)?.id);
+        }
+        let inherited = StoragePolicy::of(self.tree.storage_policy_of(directory));
+        Ok(inherited.filter(|policy| policy.is_of_new_files).map_or(0, |policy| policy.id))
     }
 
     /// Checks how many copies a file is to have.

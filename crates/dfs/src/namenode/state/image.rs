@@ -72,7 +72,9 @@ impl Image {
             let is_enabled = self.enabled_policies.contains(&policy.id);
             Change::SetPolicyState(journal::SetPolicyState { policy: policy.id.0.into(), is_enabled })
         });
-        let attached = super::xattrs::saved(&self.tree).chain(super::acls::saved(&self.tree));
+        let attached = super::xattrs::saved(&self.tree)
+            .chain(super::acls::saved(&self.tree))
+            .chain(super::quotas::saved(&self.tree));
         let counters = Change::Counters(self.counters.clone());
         let changes = inodes.chain(attached).chain(policies).chain(answers).chain([counters]);
         changes.map(|change| Record { change: Some(change), ..Record::default() })

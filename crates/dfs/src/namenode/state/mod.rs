@@ -17,10 +17,12 @@ mod moving;
 mod operating;
 mod pipelines;
 mod policies;
+mod quotas;
 mod reading;
 mod recovering;
 mod repairing;
 mod statuses;
+mod storage_policies;
 mod truncating;
 mod writing;
 mod xattrs;
@@ -360,7 +362,11 @@ impl State {
         for block in file.layout.blocks().iter().map(|id| self.blocks.block(*id)) {
             counts.bytes += block.length;
             let copies = || block.length * u64::from(file.replication);
-            counts.space += block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
+            let space = block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
+            counts.space += space;
+            if !block.is_committed {
+                counts.reserved += quotas::full_block_space(file, block.policy).saturating_sub(space);
+            }
         }
         counts
     }

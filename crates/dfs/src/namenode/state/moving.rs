@@ -1,9 +1,10 @@
 //! Calls that move and remove.
 
 use super::State;
+use super::quotas::Growth;
 use crate::ids::InodeId;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Inode, Path, Place};
+use crate::namenode::namespace::{Access, Counts, Inode, Path, Place};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Delete, Rename, record::Change};
@@ -79,6 +80,7 @@ impl State {
         }
         self.check_removal(self.tree.inode(source), context, from.text())?;
         self.check_new_child(&place, context, &to)?;
+        self.check_rename_quota(source, place.deepest(), None)?;
         let change = rename_record(source, place.deepest(), &to, None);
         Ok(self.commit_once(context, change, &BoolResponse { result: true }))
     }
@@ -125,8 +127,32 @@ impl State {
         if replaced.is_none() {
             self.check_new_child(&Place { found: vec![parent], missing: 1 }, context, &to)?;
         }
+        self.check_rename_quota(source, parent, replaced)?;
         let change = rename_record(source, parent, &to, replaced);
         Ok(self.commit_once(context, change, &Empty {}))
+    }
+
+    /// Checks that the directories that do not have an inode yet have room for it.
+    fn check_rename_quota(
+        &self,
+        source: InodeId,
+        parent: InodeId,
+        replaced: Option<InodeId>,
+    ) -> Result<(), Refusal> {
+        let more = self.counts_of(source);
+        let less = replaced.map_or_else(Counts::default, |replaced| self.counts_of(replaced));
+        let names = |counts: Counts| counts.directories + counts.files;
+        let space = |counts: Counts| counts.space + counts.reserved;
+        let growth = Growth {
+            names: names(more).saturating_sub(names(less)),
+            space: space(more).saturating_sub(space(less)),
+            is_one_by_one: false,
+        };
+        let mut common = parent;
+        while !self.tree.is_within(source, common) {
+            common = self.tree.inode(common).parent;
+        }
+        self.check_quota_below(parent, Some(common), growth)
     }
 
     fn check_rename_replaces(

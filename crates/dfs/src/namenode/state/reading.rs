@@ -122,7 +122,7 @@ impl State {
         Ok(ServerDefaultsResponse { defaults })
     }
 
-    /// What a directory holds, for `hdfs dfs -count -u`: nothing here has a quota.
+    /// What a directory holds, for `hdfs dfs -count -u`.
     pub(super) fn quota_usage(
         &mut self,
         context: &mut Context<'_>,
@@ -131,9 +131,9 @@ impl State {
         let summary = self.content_summary(context, request)?.summary;
         let usage = QuotaUsage {
             inodes: summary.files + summary.directories,
-            quota: NO_QUOTA,
+            quota: summary.quota,
             space: summary.space_consumed,
-            space_quota: NO_QUOTA,
+            space_quota: summary.space_quota,
         };
         Ok(QuotaUsageResponse { usage })
     }
@@ -183,13 +183,14 @@ impl State {
             (None, _) => "Replicated",
         };
         let counts = self.counts_of(inode.id);
+        let quota = self.quota_seen(inode.id);
         let summary = ContentSummary {
             length: counts.bytes,
             files: counts.files,
             directories: counts.directories,
-            quota: NO_QUOTA,
+            quota: quota.names.unwrap_or(NO_QUOTA),
             space_consumed: counts.space,
-            space_quota: NO_QUOTA,
+            space_quota: quota.space.unwrap_or(NO_QUOTA),
             policy: Some(policy.to_owned()),
         };
         Ok(ContentSummaryResponse { summary })

@@ -54,7 +54,7 @@ impl State {
             modified_ms: inode.modified_ms,
             accessed_ms: inode.accessed_ms,
             id: Some(inode.id.0),
-            storage_policy: Some(inode.storage_policy.into()),
+            storage_policy: Some(self.tree.storage_policy_of(inode.id).into()),
             policy: policy.map(Policy::to_number),
             flags: Some(flags(has_acl, policy)),
             ..FileStatus::default()

@@ -1,6 +1,7 @@
 //! The call that makes a file shorter: at once at the end of a block; within one, its replicas are cut as those of a writer that is gone.
 
 use super::State;
+use super::quotas::Growth;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
 use crate::namenode::recovery::HOLDER;
@@ -59,6 +60,17 @@ impl State {
             kept += 1;
         }
         let last_length = (end > length).then(|| self.blocks.block(blocks[kept - 1]).length - (end - length));
+        if last_length.is_some() {
+            // The block that is cut counts as one that is written.
+            let file = self.file_of(id);
+            let full = self.full_block_space(file, self.tree.inode(id).policy);
+            let behind = current - (end - self.blocks.block(blocks[kept - 1]).length);
+            let growth = Growth {
+                space: full.saturating_sub(behind * u64::from(file.replication)),
+                ..Growth::default()
+            };
+            self.check_quota(self.tree.inode(id).parent, growth)?;
+        }
         let holder = if last_length.is_some() { HOLDER.to_owned() } else { String::new() };
         let truncate = Truncate { file: id.0, blocks: kept as u64, last_length, holder };
         self.commit(context, Change::Truncate(truncate));

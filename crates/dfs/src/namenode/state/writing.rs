@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::State;
+use super::quotas::Growth;
 use crate::ids::{BlockId, BlockIndex, GenerationStamp, InodeId};
 use crate::namenode::blocks::{Block, Target};
 use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement, recovery};
 use crate::policy::Policy;
+use crate::storage_policy::StoragePolicy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{
@@ -66,6 +68,7 @@ impl State {
             + previous
                 .as_ref()
                 .map_or(0, |previous| previous.length - self.blocks.block(BlockId(previous.id)).length);
+        self.check_block_quota(id, previous.as_ref())?;
         let targets = self.choose_targets(request, id, context)?;
         let (next, next_group, stamp) = self.blocks.counters();
         let next = if policy.is_some() { next_group } else { next };
@@ -74,6 +77,21 @@ impl State {
         self.commit(context, Change::AddBlock(AddBlock { file: id.0, previous, block: Some(block) }));
         self.blocks.set_targets(next, targets, true);
         Ok(AddBlockResponse { block: self.to_write(next, offset, context) })
+    }
+
+    /// Checks that the quotas above a file have room for one more block, once the one before it has this end.
+    fn check_block_quota(&self, id: InodeId, previous: Option<&Kept>) -> Result<(), Refusal> {
+        let file = self.file_of(id);
+        let full = self.full_block_space(file, self.tree.inode(id).policy);
+        let freed =
+            previous.filter(|kept| !self.blocks.block(BlockId(kept.id)).is_committed).map_or(0, |kept| {
+                let block = self.blocks.block(BlockId(kept.id));
+                let copies = || kept.length * u64::from(file.replication);
+                let space = block.geometry().map_or_else(copies, |geometry| geometry.space(kept.length));
+                full.saturating_sub(space)
+            });
+        let growth = Growth { space: full.saturating_sub(freed), ..Growth::default() };
+        self.check_quota(self.tree.inode(id).parent, growth)
     }
 
     /// True for a block that has an end and as many bytes as a block of its file may have.
@@ -114,8 +132,19 @@ impl State {
         file: InodeId,
         context: &mut Context<'_>,
     ) -> Result<Vec<Target>, Refusal> {
-        let (policy, file) = (self.tree.policy_of(file), self.file_of(file));
+        let id = file;
+        let (policy, file) = (self.tree.policy_of(id), self.file_of(id));
         let (replication, block_size) = (file.replication, file.block_size);
+        if let Some(kept) =
+            StoragePolicy::of(self.tree.storage_policy_of(id)).filter(|policy| !policy.allows_disks())
+        {
+            let message = format!(
+                "File {} could only be written to 0 of the 1 minReplication nodes: its storage policy {} allows no disk, and \
+                 there is nothing else.",
+                request.src, kept.name
+            );
+            return Err(Refusal::new(Exception::Io, message));
+        }
         let excluded: BTreeSet<_> =
             request.excluded.iter().filter_map(|node| self.datanodes.by_uuid(&node.id.uuid)).collect();
         let (steady_ms, silent_ms_max) = (context.now.steady_ms, self.rules.silent_ms_max);
