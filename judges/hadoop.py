@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import zipfile
 
 from harness import CACHE
 
@@ -63,3 +64,21 @@ def class_path() -> str:
     """What Java needs to run Hadoop."""
     lib = hadoop() / "lib"
     return f"{configuration()}:{lib}/*"
+
+
+def test_sources() -> pathlib.Path:
+    """The folder with the scenarios of Hadoop's own tests and the files that they need, from its jars of test sources."""
+    folder = CACHE / f"hadoop-{HADOOP}" / "test-sources"
+    stamp = folder / "complete"
+    if not stamp.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ["hadoop-hdfs", "hadoop-common"]:
+            artifact = f"org.apache.hadoop:{name}:{HADOOP}:jar:test-sources"
+            maven = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", "-DoutputDirectory=."]
+            subprocess.run(maven, cwd=folder, check=True)
+            with zipfile.ZipFile(folder / f"{name}-{HADOOP}-test-sources.jar") as jar:
+                # Settings of Hadoop's own tests, and sources, are of no use here.
+                wanted = [entry for entry in jar.namelist() if "/" not in entry and entry.startswith(("test", "data"))]
+                jar.extractall(folder, wanted)
+        stamp.touch()
+    return folder

@@ -8,6 +8,7 @@ import org.apache.hadoop.fs.FsShell;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
 import org.apache.hadoop.hdfs.tools.DebugAdmin;
 import org.apache.hadoop.hdfs.tools.ECAdmin;
+import org.apache.hadoop.hdfs.tools.StoragePolicyAdmin;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
@@ -16,7 +17,7 @@ import org.apache.hadoop.util.ToolRunner;
 
 /**
  * Hadoop's file system shell, many commands in one process: each line of stdin is a command of `hdfs dfs`, or one of `hdfs ec`,
- * `hdfs debug` or `hdfs dfsadmin` behind the word "ec", "debug" or "dfsadmin", its arguments apart by tabs, and after what it prints comes a line "exit N".
+ * `hdfs debug`, `hdfs dfsadmin` or `hdfs storagepolicies` behind the word for it, its arguments apart by tabs, and after what it prints comes a line "exit N".
  * With the argument "token" the user holds a token, which makes the client begin each connection with a SASL negotiation.
  */
 public class Shell {
@@ -28,7 +29,7 @@ public class Shell {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
     for (String line; (line = lines.readLine()) != null; ) {
       String[] words = line.split("\t");
-      // "ec", "debug" and "dfsadmin" after the settings are tools of their own, anything else is a command of `hdfs dfs`.
+      // These words after the settings are tools of their own, anything else is a command of `hdfs dfs`.
       int at = 0;
       while (at < words.length && words[at].startsWith("-D")) at++;
       String first = at < words.length ? words[at] : "";
@@ -38,6 +39,7 @@ public class Shell {
             case "ec" -> new ECAdmin(configuration);
             case "debug" -> new DebugAdmin(configuration);
             case "dfsadmin" -> new DFSAdmin(configuration);
+            case "storagepolicies" -> new StoragePolicyAdmin(configuration);
             default -> new FsShell(configuration);
           };
       List<String> rest = new ArrayList<>(Arrays.asList(words));
