@@ -6,6 +6,7 @@ import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FsShell;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
+import org.apache.hadoop.hdfs.tools.DFSck;
 import org.apache.hadoop.hdfs.tools.DebugAdmin;
 import org.apache.hadoop.hdfs.tools.ECAdmin;
 import org.apache.hadoop.hdfs.tools.StoragePolicyAdmin;
@@ -17,7 +18,7 @@ import org.apache.hadoop.util.ToolRunner;
 
 /**
  * Hadoop's file system shell, many commands in one process: each line of stdin is a command of `hdfs dfs`, or one of `hdfs ec`,
- * `hdfs debug`, `hdfs dfsadmin` or `hdfs storagepolicies` behind the word for it, its arguments apart by tabs, and after what it prints comes a line "exit N".
+ * `hdfs debug`, `hdfs dfsadmin`, `hdfs fsck` or `hdfs storagepolicies` behind the word for it, its arguments apart by tabs, and after what it prints comes a line "exit N".
  * With the argument "token" the user holds a token, which makes the client begin each connection with a SASL negotiation.
  */
 public class Shell {
@@ -40,11 +41,13 @@ public class Shell {
             case "debug" -> new DebugAdmin(configuration);
             case "dfsadmin" -> new DFSAdmin(configuration);
             case "storagepolicies" -> new StoragePolicyAdmin(configuration);
+            case "fsck" -> new DFSck(configuration);
             default -> new FsShell(configuration);
           };
       List<String> rest = new ArrayList<>(Arrays.asList(words));
       if (tool.getClass() != FsShell.class) rest.remove(at);
-      int exit = ToolRunner.run(configuration, tool, rest.toArray(new String[0]));
+      // As of a process: a byte.
+      int exit = ToolRunner.run(configuration, tool, rest.toArray(new String[0])) & 255;
       System.out.flush();
       System.err.flush();
       System.out.println("\nexit " + exit);

@@ -27,7 +27,7 @@ mod value;
 pub use cell::{Cell, Tone};
 pub use href::Href;
 pub use page::Page;
-pub use query::query_value;
+pub use query::{query_pairs, query_value};
 pub use table::{ROWS_MAX, Table};
 pub use value::VALUE_CHARS_MAX;
 

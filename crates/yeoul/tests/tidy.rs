@@ -23,6 +23,7 @@ const DECISIONS: [&str; 57] = [
     "crates/dfs/src/datanode/replicas.rs",
     "crates/dfs/src/datanode/volume_choice.rs",
     "crates/dfs/src/namenode/blocks",
+    "crates/dfs/src/namenode/checking",
     "crates/dfs/src/namenode/datanodes.rs",
     "crates/dfs/src/namenode/journal_record.rs",
     "crates/dfs/src/namenode/leases.rs",

@@ -1,11 +1,12 @@
 //! The NameNode: names, files, blocks, and where their replicas are.
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
-//!   [`repair`], [`recovery`], [`safe_mode`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
+//!   [`repair`], [`recovery`], [`safe_mode`], [`checking`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time.
 
 pub mod blocks;
+pub mod checking;
 mod clock;
 mod console;
 mod context;
@@ -26,6 +27,7 @@ mod rules;
 pub mod safe_mode;
 mod server;
 mod service;
+mod site;
 pub mod state;
 pub mod table;
 

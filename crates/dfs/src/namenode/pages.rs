@@ -101,6 +101,7 @@ impl Routes for NamenodePages {
 GET  /status              DataNodes, space, and what is missing
 GET  /api/v1/status       the same for programs
 GET  /metrics/prometheus  numbers for Prometheus
+GET  /fsck                a check of files, for `hdfs fsck`
 GET  /healthz             200, or 503 while the journal keeps no change
 ";
 

@@ -13,6 +13,7 @@ use yeoul_net::{Listener, Serving, serve_connections};
 use super::clock::Clock;
 use super::pages::NamenodePages;
 use super::service::{Decisions, Service};
+use super::site::Site;
 use super::state::State;
 use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
@@ -94,8 +95,9 @@ impl Server {
             let _ = tell.send(ended.await);
         });
         let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
+        let site = Site::new(pages, Arc::clone(&service));
         names.push(host.clone());
-        let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, names, &memory, pages).await?;
+        let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, names, &memory, site).await?;
         let gate = memory.gate(connections_max);
         let rpc = Arc::new(RpcServer::new(service, memory).with_groups(groups));
         let serving = serve_connections(listener, gate, rpc);

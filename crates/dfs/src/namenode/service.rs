@@ -117,6 +117,13 @@ impl Service {
         Ok(Vec::new())
     }
 
+    /// A user by name, with the groups that this host knows.
+    pub async fn user(&self, name: &str) -> User {
+        let groups = self.groups.of(name).await;
+        let is_superuser = self.decisions.lock().state.is_superuser(name, &groups);
+        User { name: name.to_owned(), groups, is_superuser }
+    }
+
     /// DataNodes that ask to be registered and are refused.
     pub fn refused_datanodes(&self) -> usize {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);

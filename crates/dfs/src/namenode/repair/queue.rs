@@ -68,6 +68,11 @@ impl Queue {
         self.ready.iter().map(|(_, block)| *block)
     }
 
+    /// True for a block that waits.
+    pub fn has(&self, block: BlockId) -> bool {
+        self.urgencies.contains_key(&block)
+    }
+
     /// How many blocks lack something and have no order.
     pub fn count(&self) -> usize {
         self.urgencies.len()

@@ -7,6 +7,7 @@ mod acls;
 mod appending;
 mod apply;
 mod attributes;
+mod checking;
 mod cluster;
 mod concatenating;
 mod counting;
@@ -30,6 +31,7 @@ mod xattrs;
 #[cfg(test)]
 mod tests;
 
+pub use checking::{Check, refused_check};
 pub use image::Image;
 pub use methods::{Kind, kind_of};
 use recovering::Recoveries;

@@ -128,7 +128,7 @@ impl State {
         self.tree.inode(block.file).file().map_or(1, |file| file.replication).into()
     }
 
-    fn need(&self, block: &Block, steady_ms: u64) -> Need {
+    pub(super) fn need(&self, block: &Block, steady_ms: u64) -> Need {
         let standing = |replica: &Replica| self.standing(replica, steady_ms);
         let rack = |node| self.datanodes.node(node).rack.as_str();
         let need = Need::of(block, self.copies(block), standing, rack);

@@ -2,6 +2,7 @@
 
 mod acls;
 mod appending;
+mod checking;
 mod concatenating;
 mod counts;
 mod names;

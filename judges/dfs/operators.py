@@ -1,0 +1,137 @@
+"""What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files.
+
+Usage: operators.py [--short]    exits 1 if an answer is not what it must be
+"""
+
+import argparse
+import pathlib
+import random
+import sys
+import tempfile
+
+from cluster import Findings, Servers, Shell
+from harness import free_ports, wait_until
+from writers import NO_CACHE
+
+MIB = 1 << 20
+DATANODES = 5
+# Seconds within which the NameNode knows that a DataNode is gone for good, or back.
+KNOWN_WITHIN = 60
+
+
+class Cluster:
+    """Servers, the shell of the user who may do everything, and where the NameNode's pages are."""
+
+    def __init__(self, findings: Findings, servers: Servers, shell: Shell, http_port: int):
+        self.findings, self.servers, self.shell, self.http_port = findings, servers, shell, http_port
+
+    def says(self, what: str, arguments: list, code: int, *texts: str) -> str:
+        """A command ends with this code, and prints these texts."""
+        found, printed = self.shell(*arguments)
+        text = printed.decode(errors="replace")
+        self.findings.right(what, found == code and all(part in text for part in texts), f"{found} {text[-3000:]}")
+        return text
+
+    def until(self, what: str, arguments: list, code: int, *texts: str) -> str:
+        """A command comes to end with this code, and to print these texts."""
+        last = ""
+
+        def is_so():
+            nonlocal last
+            found, printed = self.shell(*arguments)
+            last = f"{found} {printed.decode(errors='replace')[-3000:]}"
+            if found != code or any(part not in last for part in texts):
+                raise OSError(last)
+            return last
+
+        try:
+            wait_until(is_so, what, seconds=KNOWN_WITHIN)
+            self.findings.right(what, True)
+        except SystemExit:
+            self.findings.right(what, False, last)
+        return last
+
+    def put(self, path: str, length: int, *settings: str) -> bytes:
+        content = random.Random(path).randbytes(length)
+        local = self.servers.folder / "content"
+        local.write_bytes(content)
+        code, printed = self.shell(*settings, "-put", "-f", local, path)
+        self.findings.right(f"-put {path}", code == 0, printed)
+        return content
+
+
+def checks(cluster: Cluster, stranger: Shell):
+    """`hdfs fsck` of what is whole, and what it refuses."""
+    says, findings = cluster.says, cluster.findings
+    says("fsck of nothing", ["fsck", "/"], 0, "Status: HEALTHY", " Total files:\t0\n", "The filesystem under path '/' is HEALTHY")
+    says("-mkdir", ["-mkdir", "-p", "/whole/deep", "/coded", "/private"], 0)
+    says("-setPolicy", ["ec", "-setPolicy", "-path", "/coded", "-policy", "RS-3-2-1024k"], 0)
+    cluster.put("/whole/deep/file", 3 * MIB + 5, f"-Ddfs.blocksize={MIB}")
+    cluster.put("/coded/file", 5 * MIB)
+    report = says(
+        "fsck -files -blocks -locations",
+        ["fsck", "/", "-files", "-blocks", "-locations"],
+        0,
+        "/whole/deep <dir>\n",
+        f"/whole/deep/file {3 * MIB + 5} bytes, replicated: replication=3, 4 block(s):  OK\n0. BP-",
+        f"/coded/file {5 * MIB} bytes, erasure-coded: policy=RS-3-2-1024k, 1 block(s):  OK\n0. BP-",
+        " Total blocks (validated):\t4 (avg. block size ",
+        " Total block groups (validated):\t1 (avg. block group size 5242880 B)",
+        f" Number of data-nodes:\t{DATANODES}\n Number of racks:\t\t2\n",
+        "The filesystem under path '/' is HEALTHY",
+    )
+    places = report.count("DatanodeInfoWithStorage[127.0.0.1:")
+    findings.right("each copy and each unit has its place", places == 4 * 3 + 5, report)
+    says("fsck -racks", ["fsck", "/whole", "-files", "-blocks", "-racks"], 0, "[/rack", "/127.0.0.1:")
+    says("fsck -replicaDetails", ["fsck", "/whole", "-files", "-blocks", "-replicaDetails"], 0, "DISK](LIVE)")
+    says("fsck -storagepolicies", ["fsck", "/", "-storagepolicies"], 0, f" DISK:\t{4 * 3 + 5}\n")
+    says("fsck -includeSnapshots", ["fsck", "/", "-includeSnapshots"], 0, "is HEALTHY")
+    says("fsck -list-corruptfileblocks", ["fsck", "/", "-list-corruptfileblocks"], 0, "has 0 CORRUPT blocks")
+    block = report.split("len=")[0].rsplit("blk_", 1)[1].split("_")[0]
+    says("fsck -blockId", ["fsck", "-blockId", f"blk_{block}"], 0, f"Block Id: blk_{block}\nBlock belongs to: /", "is HEALTHY")
+    says("fsck -blockId of nothing", ["fsck", "-blockId", "blk_5"], 0, "Block blk_5 does not exist")
+    says("fsck of no path", ["fsck", "/none"], 0, "does not exist")
+    for option in ["-delete", "-move", "-replicate"]:
+        says(f"fsck {option} is refused", ["fsck", "/", option], 255, f"fsck {option} is not supported by yeoul dfs", "FAILED")
+    says("-chmod", ["-chmod", "700", "/private"], 0)
+    code, printed = stranger("fsck", "/")
+    findings.right("fsck of what somebody may not see", code == 255 and b"Permission denied: user=stranger" in printed, printed)
+    code, printed = stranger("fsck", "/whole")
+    findings.right("fsck of what somebody may see", code == 0 and b"is HEALTHY" in printed, printed)
+
+
+def losses(cluster: Cluster):
+    """`hdfs fsck` while the only DataNode of a file is gone."""
+    cluster.put("/whole/single", MIB, "-Ddfs.replication=1")
+    report = cluster.says("fsck of one copy", ["fsck", "/whole/single", "-files", "-blocks", "-locations"], 0, "Live_repl=1 ")
+    port = report.split("DatanodeInfoWithStorage[127.0.0.1:")[1].split(",")[0]
+    [name] = [name for name, arguments in cluster.servers.arguments.items() if name != "namenode" and port in arguments]
+    cluster.servers.kill(name)
+    lost = "/whole/single: MISSING 1 blocks of total size 1048576 B."
+    cluster.until("fsck of what is lost", ["fsck", "/"], 1, lost, "Status: CORRUPT", "  MISSING BLOCKS:\t1\n", "is CORRUPT")
+    cluster.says("fsck -list-corruptfileblocks", ["fsck", "/", "-list-corruptfileblocks"], 255, "\t/whole/single\n", "has 1 CORRUPT blocks")
+    cluster.says("fsck of what is not lost", ["fsck", "/coded"], 0, "is HEALTHY")
+    cluster.servers.start(name)
+    cluster.until("fsck when it is back", ["fsck", "/"], 0, "Status: HEALTHY", "is HEALTHY")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="a minute or less")
+    parser.parse_args()
+    findings = Findings()
+    [http_port] = free_ports(1)
+    pages = NO_CACHE | {"dfs.namenode.http-address": f"127.0.0.1:{http_port}"}
+    with tempfile.TemporaryDirectory(prefix="operators-") as place:
+        with Servers(pathlib.Path(place), DATANODES, namenode=("--http-port", str(http_port))) as servers:
+            with Shell(servers.address, settings=pages) as shell, Shell(servers.address, settings=pages, user="stranger") as stranger:
+                cluster = Cluster(findings, servers, shell, http_port)
+                for command in [["ec", "-enablePolicy", "-policy", "RS-3-2-1024k"]]:
+                    cluster.says(" ".join(command), command, 0)
+                checks(cluster, stranger)
+                losses(cluster)
+    return findings.wrong
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
