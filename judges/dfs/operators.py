@@ -1,16 +1,17 @@
-"""What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files.
+"""What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files; the beans of `/jmx`.
 
 Usage: operators.py [--short]    exits 1 if an answer is not what it must be
 """
 
 import argparse
+import json
 import pathlib
 import random
 import sys
 import tempfile
 
 from cluster import Findings, Servers, Shell
-from harness import free_ports, wait_until
+from harness import free_ports, page, wait_until
 from writers import NO_CACHE
 
 MIB = 1 << 20
@@ -100,6 +101,31 @@ def checks(cluster: Cluster, stranger: Shell):
     findings.right("fsck of what somebody may see", code == 0 and b"is HEALTHY" in printed, printed)
 
 
+def beans(cluster: Cluster):
+    """Numbers as dashboards read them, and the same of each DataNode."""
+    right = cluster.findings.right
+
+    def bean(port: int, service: str, name: str) -> dict:
+        [found] = json.loads(page(port, f"/jmx?qry=Hadoop:service={service},name={name}"))["beans"]
+        return found
+
+    state = bean(cluster.http_port, "NameNode", "FSNamesystemState")
+    expected = {"NumLiveDataNodes": DATANODES, "NumDeadDataNodes": 0, "FSState": "Operational", "BlocksTotal": 5}
+    right("FSNamesystemState", {key: state.get(key) for key in expected} == expected, state)
+    system = bean(cluster.http_port, "NameNode", "FSNamesystem")
+    right("FSNamesystem", system["CapacityTotal"] > 0 and system["MissingBlocks"] == 0 and system["tag.HAState"] == "active", system)
+    right("NameNodeStatus", bean(cluster.http_port, "NameNode", "NameNodeStatus")["State"] == "active")
+    live = json.loads(bean(cluster.http_port, "NameNode", "NameNodeInfo")["LiveNodes"])
+    right("LiveNodes", len(live) == DATANODES and sum(node["numBlocks"] for node in live.values()) == 4 * 3 + 5, live)
+    for name, node in live.items():
+        port = int(node["infoAddr"].rsplit(":", 1)[1])
+        dataset, info = (bean(port, "DataNode", one) for one in ["FSDatasetState", "DataNodeInfo"])
+        is_it = info["DataPort"] == name.rsplit(":", 1)[1] and dataset["NumFailedVolumes"] == 0 and dataset["Capacity"] > 0
+        right(f"beans of the DataNode {name}", is_it, (dataset, info))
+    one = json.loads(page(cluster.http_port, "/jmx?get=Hadoop:service=NameNode,name=FSNamesystemState::FSState"))
+    right("one attribute", one["beans"][0]["FSState"] == "Operational" and "BlocksTotal" not in one["beans"][0], one)
+
+
 def losses(cluster: Cluster):
     """`hdfs fsck` while the only DataNode of a file is gone."""
     cluster.put("/whole/single", MIB, "-Ddfs.replication=1")
@@ -129,6 +155,7 @@ def main() -> int:
                 for command in [["ec", "-enablePolicy", "-policy", "RS-3-2-1024k"]]:
                     cluster.says(" ".join(command), command, 0)
                 checks(cluster, stranger)
+                beans(cluster)
                 losses(cluster)
     return findings.wrong
 

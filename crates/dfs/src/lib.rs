@@ -10,6 +10,7 @@
 //! - [`settings`]: Hadoop's files and keys; [`memory`]: the promise of `--memory`.
 //! - [`local`]: a whole cluster in one process.
 
+mod beans;
 pub mod client;
 pub mod datanode;
 mod display;

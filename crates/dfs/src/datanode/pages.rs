@@ -3,18 +3,32 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use yeoul_console::{Cell, Href, Page, STYLE, STYLE_PATH, Table, Tone};
 use yeoul_net::http::{Response, Routes};
 use yeoul_net::metrics::Exposition;
 
 use super::transfer::Transfers;
+use crate::beans::{self, Bean};
 use crate::display::{size, table};
 
 /// The pages of a DataNode.
 pub(super) struct DatanodePages {
     transfers: Arc<Transfers>,
+    own: Own,
+}
+
+/// What a DataNode's pages say of it beside its storages.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
     /// `host:port` for blocks.
-    address: String,
+    pub address: String,
+    /// The port for calls.
+    pub ipc_port: u16,
+    /// Its NameNodes.
+    pub namenodes: Vec<String>,
+    /// Milliseconds since 1970 at which it was started.
+    pub started_ms: u64,
 }
 
 /// What a DataNode has.
@@ -40,8 +54,8 @@ struct Storage {
 }
 
 impl DatanodePages {
-    pub(super) fn new(transfers: Arc<Transfers>, address: String) -> Self {
-        Self { transfers, address }
+    pub(super) fn new(transfers: Arc<Transfers>, own: Own) -> Self {
+        Self { transfers, own }
     }
 
     fn status(&self) -> Status {
@@ -55,7 +69,7 @@ impl DatanodePages {
             failed: storage.failed,
         });
         Status {
-            address: self.address.clone(),
+            address: self.own.address.clone(),
             uuid: store.datanode.clone(),
             pool: store.pool(),
             transfers: self.transfers.open(),
@@ -146,11 +160,62 @@ fn metrics(status: &Status) -> String {
     exposition.finish()
 }
 
+/// The beans of a DataNode, with those of HDFS's attributes that are true here.
+fn beans_of(status: &Status, own: &Own) -> Vec<Bean> {
+    let sum = |of: fn(&Storage) -> u64| status.storages.iter().map(of).sum::<u64>();
+    let failed = status.storages.iter().filter(|storage| storage.failed).count();
+    let volume = |storage: &Storage| {
+        let (used, free, blocks) = (storage.used, storage.remaining, storage.blocks);
+        let shown =
+            json!({ "usedSpace": used, "freeSpace": free, "numBlocks": blocks, "storageType": "DISK" });
+        (storage.uuid.clone(), shown)
+    };
+    let volumes: Map<String, Value> = status.storages.iter().map(volume).collect();
+    let pool = |namenode: &String| (namenode.clone(), Value::from(status.pool.as_str()));
+    let namenodes: Map<String, Value> = own.namenodes.iter().map(pool).collect();
+    let version = format!("yeoul {}", env!("CARGO_PKG_VERSION"));
+    let data_port = own.address.rsplit_once(':').map_or("", |(_, port)| port);
+    let bean = |name: &str, model, attributes| Bean {
+        name: format!("Hadoop:service=DataNode,name={name}"),
+        model,
+        attributes,
+    };
+    vec![
+        bean(
+            "FSDatasetState",
+            "FSDatasetState",
+            vec![
+                ("tag.Context", "FSDatasetState".into()),
+                ("Capacity", sum(|storage| storage.capacity).into()),
+                ("DfsUsed", sum(|storage| storage.used).into()),
+                ("Remaining", sum(|storage| storage.remaining).into()),
+                ("NumFailedVolumes", failed.into()),
+            ],
+        ),
+        bean(
+            "DataNodeInfo",
+            "org.apache.hadoop.hdfs.server.datanode.DataNode",
+            vec![
+                ("Version", version.clone().into()),
+                ("SoftwareVersion", version.into()),
+                ("DataPort", data_port.into()),
+                ("RpcPort", own.ipc_port.to_string().into()),
+                ("XceiverCount", status.transfers.into()),
+                ("DNStartedTimeInMillis", own.started_ms.into()),
+                // Texts with JSON in them, as HDFS has them.
+                ("VolumeInfo", Value::Object(volumes).to_string().into()),
+                ("NamenodeAddresses", Value::Object(namenodes).to_string().into()),
+            ],
+        ),
+    ]
+}
+
 impl Routes for DatanodePages {
     const LIST: &'static str = "\
 GET  /status              the storages, and what is under way
 GET  /api/v1/status       the same for programs
 GET  /metrics/prometheus  numbers for Prometheus
+GET  /jmx                 numbers as beans, under HDFS's names
 GET  /healthz             200, or 503 if every storage has failed
 ";
 
@@ -159,7 +224,7 @@ GET  /healthz             200, or 503 if every storage has failed
         Some(Response::html(200, page(&self.status(), path, query).render()))
     }
 
-    fn get(&self, path: &str, _query: &str) -> Option<Response> {
+    fn get(&self, path: &str, query: &str) -> Option<Response> {
         let status = self.status();
         Some(match path {
             "/status" => Response::text(200, text(&status)),
@@ -168,6 +233,7 @@ GET  /healthz             200, or 503 if every storage has failed
                 Err(error) => Response::text(500, format!("{error}\n")),
             },
             STYLE_PATH => Response::css(STYLE),
+            "/jmx" => beans::answer(&beans_of(&status, &self.own), query),
             "/metrics/prometheus" => Response::text(200, metrics(&status)),
             "/healthz" if status.storages.iter().all(|storage| storage.failed) => {
                 Response::text(503, "every storage has failed\n")
@@ -179,5 +245,53 @@ GET  /healthz             200, or 503 if every storage has failed
 
     async fn post(&self, _path: &str, _body: &[u8]) -> Option<Result<Response, Response>> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beans_sum_up_the_storages() {
+        let storage = |uuid: &str, failed| Storage {
+            uuid: uuid.to_owned(),
+            capacity: 100,
+            used: 7,
+            remaining: 50,
+            failed,
+            blocks: 3,
+        };
+        let status = Status {
+            address: "10.0.0.1:9866".to_owned(),
+            uuid: "u".to_owned(),
+            pool: "BP-1".to_owned(),
+            transfers: 2,
+            damaged: 0,
+            storages: vec![storage("DS-1", false), storage("DS-2", true)],
+        };
+        let own = Own {
+            address: status.address.clone(),
+            ipc_port: 9867,
+            namenodes: vec!["nn:8020".to_owned()],
+            started_ms: 5,
+        };
+        let asked = |query: &str| {
+            let response = beans::answer(&beans_of(&status, &own), query);
+            serde_json::from_slice::<Value>(&response.body).unwrap()["beans"][0].clone()
+        };
+        let state = asked("qry=Hadoop:service=DataNode,name=FSDatasetState");
+        assert_eq!(
+            (&state["Capacity"], &state["DfsUsed"], &state["NumFailedVolumes"]),
+            (&200.into(), &14.into(), &1.into())
+        );
+        let info = asked("qry=Hadoop:service=DataNode,name=DataNodeInfo");
+        assert_eq!(
+            (&info["DataPort"], &info["RpcPort"], &info["XceiverCount"]),
+            (&"9866".into(), &"9867".into(), &2.into())
+        );
+        assert_eq!(info["NamenodeAddresses"], r#"{"nn:8020":"BP-1"}"#);
+        let volumes: Value = serde_json::from_str(info["VolumeInfo"].as_str().unwrap()).unwrap();
+        assert_eq!(volumes["DS-2"]["numBlocks"], 3);
     }
 }

@@ -1,7 +1,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -13,7 +13,7 @@ use super::Options;
 use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
-use super::pages::DatanodePages;
+use super::pages::{self, DatanodePages};
 use super::recoverer::Recoverer;
 use super::repairer::Repairer;
 use super::scanner::Scanner;
@@ -86,7 +86,14 @@ impl Server {
             memory.clone(),
         ));
         let address = format!("{}:{}", own.host, data.port());
-        let pages = DatanodePages::new(Arc::clone(&transfers), address);
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let shown = pages::Own {
+            address,
+            ipc_port: ipc.port(),
+            namenodes: options.namenodes.clone(),
+            started_ms: u64::try_from(started.as_millis()).unwrap_or(u64::MAX),
+        };
+        let pages = DatanodePages::new(Arc::clone(&transfers), shown);
         let http_host = options.http_host.clone().unwrap_or_else(|| bind.to_string());
         let names = [options.http_names.clone(), vec![own.host.clone()]].concat();
         let http = http::serve(&http_host, options.http_port, names, &memory, pages).await?;

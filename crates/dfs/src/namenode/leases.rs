@@ -81,6 +81,11 @@ impl Leases {
         self.0.get(holder).into_iter().flat_map(|lease| lease.files.iter().copied())
     }
 
+    /// How many clients write files.
+    pub fn holders(&self) -> usize {
+        self.0.len()
+    }
+
     /// How many files are being written.
     pub fn files(&self) -> usize {
         self.0.values().map(|lease| lease.files.len()).sum()

@@ -5,6 +5,7 @@
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time.
 
+mod beans;
 pub mod blocks;
 pub mod checking;
 mod clock;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use yeoul_net::http::{Response, Routes};
 use yeoul_net::metrics::Exposition;
 
+use super::beans::Shown;
 use super::console;
 use super::service::Service;
+use crate::beans;
 use crate::report::ClusterReport;
 use crate::wire::Refusal;
 use crate::wire::proto::namenode::{
-    BoolResponse, ContentSummary, ContentSummaryResponse, DatanodeReportRequest, Empty, PathRequest,
-    SafeModeRequest,
+    BlockGroupStats, BoolResponse, ContentSummary, ContentSummaryResponse, DatanodeReportRequest, Empty,
+    FsStatsResponse, PathRequest, ReplicatedBlockStats, SafeModeRequest,
 };
 
 /// Which DataNodes to name, and the question about safe mode, by HDFS's numbers.
@@ -61,6 +63,32 @@ impl NamenodePages {
         Response::html(status, page.render())
     }
 
+    /// Numbers as beans, for what reads those of HDFS.
+    fn beans(&self, query: &str) -> Result<Response, Refusal> {
+        let (now, root) = (self.service.now(), PathRequest { src: "/".to_owned() });
+        let stats: FsStatsResponse = self.service.ask("getFsStats", &Empty {})?;
+        let replicated: ReplicatedBlockStats = self.service.ask("getFsReplicatedBlockStats", &Empty {})?;
+        let striped: BlockGroupStats = self.service.ask("getFsECBlockGroupStats", &Empty {})?;
+        let summary: ContentSummaryResponse = self.service.ask("getContentSummary", &root)?;
+        let (upkeep, figures, datanodes) = self.service.read(|state| {
+            let datanodes = state.datanode_infos(now.wall_ms, now.steady_ms);
+            (state.upkeep(now.steady_ms), state.figures(now.steady_ms), datanodes)
+        });
+        let shown = Shown {
+            now,
+            address: &self.address,
+            stats: &stats,
+            replicated: &replicated,
+            striped: &striped,
+            summary: &summary.summary,
+            upkeep: &upkeep,
+            figures: &figures,
+            datanodes: &datanodes,
+            started_ms: now.wall_ms.saturating_sub(now.steady_ms),
+        };
+        Ok(beans::answer(&shown.beans(), query))
+    }
+
     fn metrics(&self) -> Result<String, Refusal> {
         let report = self.report()?;
         let root = PathRequest { src: "/".to_owned() };
@@ -102,6 +130,7 @@ GET  /status              DataNodes, space, and what is missing
 GET  /api/v1/status       the same for programs
 GET  /metrics/prometheus  numbers for Prometheus
 GET  /fsck                a check of files, for `hdfs fsck`
+GET  /jmx                 numbers as beans, under HDFS's names
 GET  /healthz             200, or 503 while the journal keeps no change
 ";
 
@@ -120,6 +149,7 @@ GET  /healthz             200, or 503 while the journal keeps no change
                 Ok(value) => Response::json(200, &value),
                 Err(error) => Response::text(500, format!("{error}\n")),
             }),
+            "/jmx" => self.beans(query),
             "/metrics/prometheus" => self.metrics().map(|text| Response::text(200, text)),
             console::FILES_PATH => Ok(self.files(query)),
             yeoul_console::STYLE_PATH => Ok(Response::css(yeoul_console::STYLE)),
@@ -244,6 +274,26 @@ mod tests {
             assert_eq!(pages.page(path, ""), None, "{path} is for programs, whoever asks");
         }
         assert_eq!(text(pages.get("/console.css", "")).1, "text/css; charset=utf-8");
+    }
+
+    #[tokio::test]
+    async fn beans_have_the_names_and_the_numbers_that_readers_of_hdfs_look_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = pages(dir.path());
+        let asked = |query: &str| {
+            let (status, _, body) = text(pages.get("/jmx", query));
+            assert_eq!(status, 200, "{body}");
+            serde_json::from_str::<serde_json::Value>(&body).unwrap()["beans"].clone()
+        };
+        let state = asked("qry=Hadoop:service=NameNode,name=FSNamesystemState");
+        assert_eq!((&state[0]["NumLiveDataNodes"], &state[0]["FSState"]), (&0.into(), &"Operational".into()));
+        // The root, /open, /open/<b>, /private and /private/secret.
+        assert_eq!(state[0]["FilesTotal"], 5);
+        let info = asked("get=Hadoop:service=NameNode,name=NameNodeInfo::LiveNodes");
+        assert_eq!(info[0]["LiveNodes"], "{}", "a text with JSON in it");
+        assert_eq!(asked("qry=Hadoop:service=NameNode,name=NameNodeStatus")[0]["State"], "active");
+        assert!(asked("").as_array().unwrap().len() >= 5);
+        assert_eq!(text(pages.get("/jmx", "get=Hadoop:service=NameNode,name=NameNodeInfo::Heap")).0, 404);
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ mod cluster;
 mod concatenating;
 mod counting;
 mod creating;
+mod figures;
 mod image;
 mod methods;
 mod moving;
@@ -32,6 +33,7 @@ mod xattrs;
 mod tests;
 
 pub use checking::{Check, refused_check};
+pub use figures::Figures;
 pub use image::Image;
 pub use methods::{Kind, kind_of};
 use recovering::Recoveries;

@@ -113,8 +113,7 @@ fn what_cannot_be_read_makes_the_status_corrupt() {
 fn a_group_is_counted_by_its_units() {
     let mut fixture = Fixture::new(9);
     fixture.mkdir("/coded");
-    let request =
-        calls::PolicyRequest { src: "/coded".to_owned(), policy: Some("RS-6-3-1024k".to_owned()) };
+    let request = calls::PolicyRequest { src: "/coded".to_owned(), policy: Some("RS-6-3-1024k".to_owned()) };
     let _: calls::Empty = fixture.call("setErasureCodingPolicy", &request).unwrap();
     let file = fixture.create("/coded/f");
     let located = fixture.add_block("/coded/f", file, None);
