@@ -1,4 +1,5 @@
-"""What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files; the beans of `/jmx`.
+"""What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files; the beans of `/jmx`;
+`hdfs dfsadmin`.
 
 Usage: operators.py [--short]    exits 1 if an answer is not what it must be
 """
@@ -126,6 +127,47 @@ def beans(cluster: Cluster):
     right("one attribute", one["beans"][0]["FSState"] == "Operational" and "BlocksTotal" not in one["beans"][0], one)
 
 
+def administers(cluster: Cluster, stranger: Shell):
+    """`hdfs dfsadmin`, but for what brings DataNodes in and out."""
+    says, findings, folder = cluster.says, cluster.findings, cluster.servers.folder
+    admin = ["dfsadmin"]
+    ipc = {name: f"127.0.0.1:{words[words.index('--ipc-port') + 1]}" for name, words in cluster.servers.arguments.items() if name != "namenode"}
+    says("-report", [*admin, "-report"], 0, f"Live datanodes ({DATANODES}):", "Decommission Status : Normal")
+    says("-report -dead", [*admin, "-report", "-dead"], 0, "Configured Capacity:")
+    says("-printTopology", [*admin, "-printTopology"], 0, "Rack: /rack0\n", "Rack: /rack1\n", "In Service")
+    says("-saveNamespace without safe mode", [*admin, "-saveNamespace"], 255, "Safe mode should be turned ON in order to create namespace image.")
+    says("-safemode enter", [*admin, "-safemode", "enter"], 0, "Safe mode is ON")
+    before = {path.name for path in (folder / "namenode").glob("*")}
+    says("-saveNamespace", [*admin, "-saveNamespace"], 0, "Save namespace successful")
+    after = {path.name for path in (folder / "namenode").glob("*")}
+    findings.right("a new image is there", bool(after - before), (before, after))
+    says("-safemode forceExit", [*admin, "-safemode", "forceExit"], 0, "Safe mode is OFF")
+    says("-metasave", [*admin, "-metasave", "mended"], 0, "Created metasave file mended")
+    written = folder / "namenode" / "reports" / "mended"
+    text = written.read_text() if written.exists() else ""
+    findings.right("what -metasave wrote", f"Live Datanodes: {DATANODES}\n" in text and "Metasave: Blocks being reconstructed: 0\n" in text, text)
+    says("-metasave elsewhere", [*admin, "-metasave", "../mended"], 255, "is no name of a file")
+    says("-rollEdits", [*admin, "-rollEdits"], 255, "rollEdits is not supported by yeoul dfs")
+    says("-setBalancerBandwidth", [*admin, "-setBalancerBandwidth", 7654321], 0, "Balancer bandwidth is set to 7654321")
+    for name, address in ipc.items():
+        cluster.until(f"-getBalancerBandwidth of {name}", [*admin, "-getBalancerBandwidth", address], 0, "Balancer bandwidth is 7654321 bytes per second.")
+    one = ipc["datanode0"]
+    says("-getDatanodeInfo", [*admin, "-getDatanodeInfo", one], 0, "Uptime: ", "Software version: yeoul")
+    says("-getVolumeReport", [*admin, "-getVolumeReport", one], 0, "Active Volumes : 1")
+    says("-triggerBlockReport", [*admin, "-triggerBlockReport", one], 0, "Triggering a full block report on")
+    says("-triggerBlockReport -incremental", [*admin, "-triggerBlockReport", "-incremental", one], 0, "Triggering an incremental block report on")
+    says("-evictWriters", [*admin, "-evictWriters", one], 0, "Requested writer eviction to datanode")
+    for words in [["-metasave", "x"], ["-saveNamespace"], ["-setBalancerBandwidth", 1], ["-refreshNodes"], ["-evictWriters", one], ["-shutdownDatanode", one]]:
+        code, printed = stranger(*admin, *words)
+        is_refused = code == 255 and b"uperuser privilege is required" in printed
+        findings.right(f"{words[0]} of a stranger", is_refused, (code, printed))
+    process = cluster.servers.running.pop("datanode0")
+    says("-shutdownDatanode", [*admin, "-shutdownDatanode", one], 0, "Submitted a shutdown request to datanode")
+    findings.right("the DataNode ends", process.wait(timeout=30) == 0)
+    cluster.servers.start("datanode0")
+    cluster.until("the DataNode is back", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
+
+
 def losses(cluster: Cluster):
     """`hdfs fsck` while the only DataNode of a file is gone."""
     cluster.put("/whole/single", MIB, "-Ddfs.replication=1")
@@ -156,6 +198,7 @@ def main() -> int:
                     cluster.says(" ".join(command), command, 0)
                 checks(cluster, stranger)
                 beans(cluster)
+                administers(cluster, stranger)
                 losses(cluster)
     return findings.wrong
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
+use super::control::Control;
 use super::notices::{NOTICES_PER_CALL_MAX, Notices};
 use super::recoverer::Recoverer;
 use super::repairer::Repairer;
@@ -61,6 +62,8 @@ pub struct Link {
     pub recoverer: Arc<Recoverer>,
     /// The highest term of all NameNodes: orders of a lower one are not obeyed.
     pub term: Arc<AtomicU64>,
+    /// What operators ask for.
+    pub control: Arc<Control>,
     /// How often the DataNode shows that it is there.
     pub heartbeat: Duration,
     /// How often it reports all that it has.
@@ -104,6 +107,7 @@ impl Link {
         let mut beats = interval(self.heartbeat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut reported = Instant::now();
+        let mut asked = self.control.reports();
         loop {
             let is_known = tokio::select! {
                 _ = beats.tick() => self.beat(&mut client, &mut reported).await?,
@@ -112,7 +116,9 @@ impl Link {
             if !is_known {
                 return Ok(());
             }
-            if reported.elapsed() >= self.report {
+            let asked_now = self.control.reports();
+            if reported.elapsed() >= self.report || asked_now != asked {
+                asked = asked_now;
                 self.report_all(&mut client).await?;
                 reported = Instant::now();
             }
@@ -211,6 +217,10 @@ impl Link {
                 "orders of an old term are not obeyed"
             );
             return Ok(true);
+        }
+        if response.repair_bytes_per_second > 0 {
+            info!(bytes_per_second = response.repair_bytes_per_second, "repairs are paced anew");
+            self.repairer.set_bytes_per_second(response.repair_bytes_per_second);
         }
         self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
         self.recoverer.obey(response.recoveries);

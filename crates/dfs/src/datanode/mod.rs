@@ -7,6 +7,7 @@
 
 mod checked_plan;
 mod checksums;
+mod control;
 mod copying;
 mod identity;
 mod ipc;

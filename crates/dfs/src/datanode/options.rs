@@ -29,6 +29,8 @@ pub struct Options {
     pub http_host: Option<String>,
     /// Names by which browsers and others may ask for pages, beside those of this machine.
     pub http_names: Vec<String>,
+    /// The group whose members may end it and its writers (`dfs.permissions.superusergroup`).
+    pub supergroup: String,
     /// Where the DataNode stands, such as `/dc1/rack2`; empty for HDFS's `/default-rack`.
     pub rack: String,
     /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
@@ -67,6 +69,7 @@ impl Options {
             http_port: None,
             http_host: None,
             http_names: Vec::new(),
+            supergroup: "supergroup".to_owned(),
             rack: String::new(),
             reserved_bytes: 0,
             disk: Arc::new(RealDisk),

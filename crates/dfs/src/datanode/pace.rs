@@ -16,6 +16,16 @@ impl Pace {
         Self { bytes_per_second: bytes_per_second.max(1), paid_at: Duration::ZERO }
     }
 
+    /// Bytes per second.
+    pub fn bytes_per_second(&self) -> u64 {
+        self.bytes_per_second
+    }
+
+    /// Sets the bytes per second of what comes from now on; 0 counts as one.
+    pub fn set_bytes_per_second(&mut self, bytes_per_second: u64) {
+        self.bytes_per_second = bytes_per_second.max(1);
+    }
+
     /// How long to wait before so many bytes more, `now` being the time since the beginning.
     pub fn wait(&mut self, now: Duration, bytes: u64) -> Duration {
         let wait = self.paid_at.saturating_sub(now);
@@ -39,5 +49,9 @@ mod tests {
         assert_eq!(pace.wait(seconds(8), 1000), seconds(0));
         assert_eq!(pace.wait(seconds(100), 1000), seconds(0));
         assert_eq!(pace.wait(seconds(100), 1000), seconds(1));
+        pace.set_bytes_per_second(500);
+        assert_eq!(pace.bytes_per_second(), 500);
+        assert_eq!(pace.wait(seconds(200), 1000), seconds(0));
+        assert_eq!(pace.wait(seconds(200), 1000), seconds(2));
     }
 }

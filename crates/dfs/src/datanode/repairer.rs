@@ -47,6 +47,16 @@ impl Repairer {
         Self { repairs, changed: Notify::new(), pace, began: Instant::now(), memory }
     }
 
+    /// Bytes per second that all repairs together may move.
+    pub fn bytes_per_second(&self) -> u64 {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_second()
+    }
+
+    /// Sets the bytes per second that all repairs together may move.
+    pub fn set_bytes_per_second(&self, bytes_per_second: u64) {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).set_bytes_per_second(bytes_per_second);
+    }
+
     /// What is ordered, and what is to be known of it.
     pub fn repairs(&self) -> MutexGuard<'_, Repairs> {
         self.repairs.lock().unwrap_or_else(PoisonError::into_inner)

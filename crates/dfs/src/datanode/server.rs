@@ -10,7 +10,8 @@ use yeoul_net::supervise::Supervisor;
 use yeoul_net::{Listener, Serving, serve_connections};
 
 use super::Options;
-use super::ipc::IpcService;
+use super::control::Control;
+use super::ipc::{IpcService, Superusers};
 use super::link::{Link, Own};
 use super::notices::Notices;
 use super::pages::{self, DatanodePages};
@@ -40,6 +41,7 @@ pub struct Handle {
     transfers: Serving,
     ipc: Serving,
     http: Option<Serving>,
+    control: Arc<Control>,
     tasks: Supervisor,
 }
 
@@ -50,7 +52,7 @@ impl Server {
     /// A port is taken, or a directory cannot be used.
     pub async fn start(options: Options) -> Result<Handle> {
         let memory = Memory::new(options.memory_bytes)?;
-        let mut handle = Self::start_in(options, memory.clone()).await?;
+        let mut handle = Self::start_with(options, memory.clone(), Control::new(false)).await?;
         handle.tasks.run("governor", memory.keep());
         Ok(handle)
     }
@@ -60,6 +62,11 @@ impl Server {
     /// # Errors
     /// As of [`start`](Self::start).
     pub async fn start_in(options: Options, memory: Memory) -> Result<Handle> {
+        Self::start_with(options, memory, Control::new(true)).await
+    }
+
+    async fn start_with(options: Options, memory: Memory, control: Control) -> Result<Handle> {
+        let control = Arc::new(control);
         let (dirs, reserved, disk) = (options.dirs.clone(), options.reserved_bytes, options.disk.clone());
         let own = memory.clone();
         let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, &disk, own, new_uuid));
@@ -111,11 +118,23 @@ impl Server {
         for (namenode, notices) in options.namenodes.iter().cloned().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
             let (repairer, recoverer) = (Arc::clone(&repairer), Arc::clone(&recoverer));
+            let control = Arc::clone(&control);
             let (heartbeat, report) = (options.heartbeat, options.report);
             tasks.keep(
                 "link",
-                Link { namenode, own, transfers, notices, repairer, recoverer, term, heartbeat, report }
-                    .run(),
+                Link {
+                    namenode,
+                    own,
+                    transfers,
+                    notices,
+                    repairer,
+                    recoverer,
+                    term,
+                    control,
+                    heartbeat,
+                    report,
+                }
+                .run(),
             );
         }
         let bytes_per_second = options.scan_bytes_per_second;
@@ -129,7 +148,9 @@ impl Server {
         let served = Arc::clone(&transfers);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let gate = memory.gate(IDLE_CONNECTIONS_MAX);
-        let calls = Arc::new(RpcServer::new(Arc::new(IpcService::new(store)), memory));
+        let superusers = Superusers { user: own.user.clone(), group: options.supergroup.clone() };
+        let calls = IpcService::new(Arc::clone(&served), repairer, Arc::clone(&control), superusers);
+        let calls = Arc::new(RpcServer::new(Arc::new(calls), memory));
         let ipc = serve_connections(ipc, gate, calls);
         info!(
             "the DataNode at {} takes blocks on {} and calls on {}",
@@ -137,7 +158,7 @@ impl Server {
             transfers.address(),
             ipc.address()
         );
-        Ok(Handle { served, transfers, ipc, http, tasks })
+        Ok(Handle { served, transfers, ipc, http, control, tasks })
     }
 }
 
@@ -150,6 +171,11 @@ impl Handle {
     /// The address for pages, if they are served.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Serving::address)
+    }
+
+    /// Waits until an operator has asked for the end (`hdfs dfsadmin -shutdownDatanode`).
+    pub async fn asked_to_end(&self) {
+        self.control.asked_to_end().await;
     }
 
     /// Tells writers that the DataNode ends, and closes all connections.

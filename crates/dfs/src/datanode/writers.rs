@@ -54,6 +54,11 @@ impl Writers {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
+    /// Ends all writers by closing their connections: they go on with other DataNodes.
+    pub fn evict_all(&self) {
+        self.open().values().for_each(|streams| streams.close());
+    }
+
     /// Tells all writers that this DataNode ends and may be there again soon, and waits until they have closed their connections.
     ///
     /// A writer that has other DataNodes goes on without this one. One that has only this one, as each unit of a group, waits for it

@@ -57,6 +57,15 @@ pub struct Datanode {
     pub transfers: u32,
     deletions: VecDeque<Deletion>,
     must_report: bool,
+    /// Bytes per second that it is to be told; 0 for nothing.
+    bandwidth: u64,
+}
+
+impl Datanode {
+    /// How many replicas it is yet to delete.
+    pub fn pending_deletions(&self) -> usize {
+        self.deletions.len()
+    }
 }
 
 /// A storage of a DataNode.
@@ -200,6 +209,7 @@ impl Datanodes {
             transfers: 0,
             deletions: VecDeque::new(),
             must_report: false,
+            bandwidth: 0,
         };
         match self.nodes.get_mut(handle.0 as usize) {
             Some(known) => *known = node,
@@ -265,6 +275,18 @@ impl Datanodes {
     /// True, once, for a DataNode that is to send a whole report.
     pub fn take_must_report(&mut self, handle: DatanodeHandle) -> bool {
         std::mem::take(&mut self.nodes[handle.0 as usize].must_report)
+    }
+
+    /// Tells all DataNodes how fast their repairs may be, in bytes per second, with their next heartbeats.
+    pub fn set_bandwidth(&mut self, bytes_per_second: u64) {
+        for node in &mut self.nodes {
+            node.bandwidth = bytes_per_second;
+        }
+    }
+
+    /// How fast a DataNode's repairs may be, if it is to be told so: once.
+    pub fn take_bandwidth(&mut self, handle: DatanodeHandle) -> u64 {
+        std::mem::take(&mut self.nodes[handle.0 as usize].bandwidth)
     }
 
     /// The next replicas that a DataNode is to delete, of those whose record is on disk.

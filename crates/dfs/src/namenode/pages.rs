@@ -212,7 +212,7 @@ mod tests {
         let memory = Memory::new(1 << 30).unwrap();
         let decisions = Decisions::new(state, random, journal, memory);
         NamenodePages::new(
-            Arc::new(Service::new(decisions, Clock::start(), Groups::default())),
+            Arc::new(Service::new(decisions, Clock::start(), Groups::default(), std::path::PathBuf::new())),
             "nn:8020".to_owned(),
         )
     }

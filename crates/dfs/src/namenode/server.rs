@@ -87,7 +87,8 @@ impl Server {
         begin(&mut decisions, &host, &clock).await?;
         let pool = decisions.state.pool().to_owned();
         let groups = Groups::default();
-        let service = Arc::new(Service::new(decisions, clock, groups.clone()));
+        let reports = dir.join("reports");
+        let service = Arc::new(Service::new(decisions, clock, groups.clone(), reports));
         let mut tasks = Supervisor::new("NameNode");
         tasks.keep("ticker", tick(Arc::clone(&service)));
         let (tell, journal_ended) = oneshot::channel();

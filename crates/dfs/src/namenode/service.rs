@@ -1,8 +1,11 @@
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
+use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 use yeoul_journal::{Journal, Kept, Promise};
 use yeoul_net::supervise::{DecisionLock, must_not_panic};
@@ -17,7 +20,7 @@ use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::RegisterRequest;
 use crate::wire::proto::journal::Record;
-use crate::wire::proto::namenode::{GroupsResponse, UserRequest};
+use crate::wire::proto::namenode::{GroupsResponse, MetaSaveRequest, SaveNamespaceResponse, UserRequest};
 use crate::wire::{Refusal, protocol};
 
 /// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
@@ -25,6 +28,9 @@ const GROWTH_BYTES: u64 = 64 << 10;
 
 /// How long after a block was refused for lack of DataNodes it is tried again.
 const DATANODES_TRIED_AGAIN: Duration = Duration::from_millis(250);
+
+/// Bytes of the name of a file that an operator has written.
+const FILE_NAME_BYTES_MAX: usize = 255;
 
 /// What one lock is around: the state, the chance that its decisions take, and the journal, which has the order of the
 /// decisions.
@@ -74,13 +80,18 @@ pub struct Service {
     clock: Clock,
     refused: Arc<Mutex<RefusedDatanodes>>,
     groups: Groups,
+    /// Where operators' reports go.
+    reports: Arc<Path>,
+    /// An image is being written.
+    writes_image: Arc<AtomicBool>,
 }
 
 impl Service {
-    /// A service of this state.
-    pub fn new(decisions: Decisions, clock: Clock, groups: Groups) -> Self {
+    /// A service of this state. What operators have written goes to the folder `reports`.
+    pub fn new(decisions: Decisions, clock: Clock, groups: Groups, reports: PathBuf) -> Self {
         let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
-        Self { decisions, clock, refused: Arc::default(), groups }
+        let (refused, writes_image) = (Arc::default(), Arc::default());
+        Self { decisions, clock, refused, groups, reports: reports.into(), writes_image }
     }
 
     /// What is wrong with the journal, if changes are not kept at the moment.
@@ -198,18 +209,91 @@ impl Service {
         } else {
             self.keep_in_background(&mut decisions);
         }
-        if !decisions.journal.wants_snapshot() {
-            return;
+        if decisions.journal.wants_snapshot() {
+            // One that an operator has asked for does as well.
+            drop(self.begin_image(&mut decisions));
+        }
+    }
+
+    /// Begins an image; none if one is being written.
+    fn begin_image(&self, decisions: &mut Decisions) -> Option<JoinHandle<()>> {
+        if self.writes_image.swap(true, Ordering::SeqCst) {
+            return None;
         }
         // All records so far are in the image, and the journal has them.
         let (_, kept) = decisions.keep();
         let image = decisions.state.image();
         let snapshot = decisions.journal.begin_snapshot();
-        drop((decisions, kept));
+        drop(kept);
         info!(inodes = image.inodes(), "writing an image");
-        tokio::task::spawn_blocking(move || {
+        let writes_image = Arc::clone(&self.writes_image);
+        Some(tokio::task::spawn_blocking(move || {
             must_not_panic("NameNode", "image", || snapshot.write(image.records()));
-        });
+            writes_image.store(false, Ordering::SeqCst);
+        }))
+    }
+
+    fn caller(&self, call: &Incoming) -> User {
+        let is_superuser = self.decisions.lock().state.is_superuser(&call.user, &call.groups);
+        User { name: call.user.to_string(), groups: call.groups.to_vec(), is_superuser }
+    }
+
+    /// Writes an image (`hdfs dfsadmin -saveNamespace`), and answers when it is on disk.
+    fn save_namespace(&self, call: &Incoming) -> Answer {
+        let user = self.caller(call);
+        let mut decisions = self.decisions.lock();
+        if let Err(refusal) = decisions.state.check_may_save(&user) {
+            return Answer::Now(Err(refusal));
+        }
+        let Some(image) = self.begin_image(&mut decisions) else {
+            let message = "an image is being written already: try again when it is there";
+            return Answer::Now(Err(Refusal::new(Exception::Io, message)));
+        };
+        drop(decisions);
+        let decisions = Arc::clone(&self.decisions);
+        Answer::Later(Box::pin(async move {
+            let has_ended = image.await.is_ok();
+            if !has_ended || decisions.lock().journal.failed_snapshots() > 0 {
+                let message = "the image could not be written: the NameNode's log says why";
+                return Err(Refusal::new(Exception::Io, message));
+            }
+            Ok(SaveNamespaceResponse { saved: Some(true) }.encode_to_vec())
+        }))
+    }
+
+    /// Writes what is being mended to a file of the NameNode's machine (`hdfs dfsadmin -metasave`).
+    fn metasave(&self, call: &Incoming) -> Answer {
+        let request = match MetaSaveRequest::decode(call.argument.clone()) {
+            Ok(request) => request,
+            Err(error) => {
+                return Answer::Now(Err(Refusal::new(Exception::HadoopIllegalArgument, error.to_string())));
+            }
+        };
+        let name = request.filename;
+        if let Err(refusal) = self.caller(call).check_superuser("metaSave") {
+            return Answer::Now(Err(refusal));
+        }
+        let is_name = !name.is_empty() && name.len() <= FILE_NAME_BYTES_MAX && !name.starts_with('.');
+        if !is_name || name.contains(['/', '\0']) {
+            let message = format!("'{name:.100}' is no name of a file in the folder for reports");
+            return Answer::Now(Err(Refusal::new(Exception::HadoopIllegalArgument, message)));
+        }
+        let text = self.read(|state| state.metasave(self.clock.now()));
+        let folder = Arc::clone(&self.reports);
+        Answer::Later(Box::pin(async move {
+            let path = folder.join(name);
+            let written = async {
+                tokio::fs::create_dir_all(&*folder).await?;
+                tokio::fs::write(&path, text).await
+            };
+            match written.await {
+                Ok(()) => Ok(Vec::new()),
+                Err(error) => {
+                    let message = format!("cannot write '{}': {error}", path.display());
+                    Err(Refusal::new(Exception::Io, message))
+                }
+            }
+        }))
     }
 
     /// Gives the journal what was decided without a call.
@@ -318,6 +402,8 @@ impl Calls for Service {
         match call.method.as_str() {
             "register" if is_ours => self.register(call),
             "addBlock" if !is_ours => self.add_block(call),
+            "metaSave" if !is_ours => self.metasave(&call),
+            "saveNamespace" if !is_ours => self.save_namespace(&call),
             _ => self.decide(call, is_ours),
         }
     }

@@ -213,6 +213,7 @@ fn set_datanode(
             let (host, port) = entry()?.read("HOST:PORT", host_and_port)?;
             (options.http_host, options.http_port) = (Some(host), Some(port));
         }
+        "dfs.permissions.superusergroup" => options.supergroup = entry()?.value,
         "dfs.datanode.hostname" => options.host = Some(entry()?.value).filter(|host| !host.is_empty()),
         "dfs.datanode.data.dir.perm" => {
             let mode =

@@ -307,7 +307,10 @@ pub async fn serve_datanode(args: DatanodeArgs, conf: Conf) -> Result<()> {
     );
     let may = "see how full its directories are";
     warn_of_exposure(handle.http_address(), may, "give --http-host 127.0.0.1 or another address");
-    stop.asked().await;
+    tokio::select! {
+        _ = stop.asked() => {}
+        () = handle.asked_to_end() => {}
+    }
     handle.stop().await;
     Ok(())
 }

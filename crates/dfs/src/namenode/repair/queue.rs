@@ -73,6 +73,11 @@ impl Queue {
         self.urgencies.contains_key(&block)
     }
 
+    /// The blocks that lack something and have no order, by number.
+    pub fn iter(&self) -> impl Iterator<Item = BlockId> {
+        self.urgencies.keys().copied()
+    }
+
     /// How many blocks lack something and have no order.
     pub fn count(&self) -> usize {
         self.urgencies.len()

@@ -86,6 +86,7 @@ impl State {
             repairs,
             cancelled,
             recoveries,
+            repair_bytes_per_second: self.datanodes.take_bandwidth(node),
         })
     }
 

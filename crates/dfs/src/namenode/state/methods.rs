@@ -99,6 +99,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("renewLease", Kind::Soft, decoded!(renew_lease)),
     ("reportBadBlocks", Kind::Soft, decoded!(report_bad_blocks)),
     ("setAcl", Kind::Write, decoded!(set_acl)),
+    ("setBalancerBandwidth", Kind::Soft, decoded!(set_balancer_bandwidth)),
     ("setErasureCodingPolicy", Kind::Once, encoded!(set_policy)),
     ("setOwner", Kind::Write, decoded!(set_owner)),
     ("setPermission", Kind::Write, decoded!(set_permission)),
@@ -155,7 +156,6 @@ const UNSUPPORTED: &[&str] = &[
     "listCorruptFileBlocks",
     "listEncryptionZones",
     "listReencryptionStatus",
-    "metaSave",
     "modifyCacheDirective",
     "modifyCachePool",
     "reencryptEncryptionZone",
@@ -167,8 +167,6 @@ const UNSUPPORTED: &[&str] = &[
     "rollEdits",
     "rollingUpgrade",
     "satisfyStoragePolicy",
-    "saveNamespace",
-    "setBalancerBandwidth",
     "upgradeStatus",
 ];
 

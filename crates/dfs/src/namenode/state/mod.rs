@@ -14,6 +14,7 @@ mod counting;
 mod creating;
 mod figures;
 mod image;
+mod metasave;
 mod methods;
 mod moving;
 mod operating;

@@ -7,8 +7,8 @@ use crate::namenode::namespace::Path;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
-    BlockGroupStats, BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty, FsStatsResponse,
-    HaStateResponse, OpenFile, OpenFilesRequest, OpenFilesResponse, ReplicatedBlockStats,
+    BandwidthRequest, BlockGroupStats, BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty,
+    FsStatsResponse, HaStateResponse, OpenFile, OpenFilesRequest, OpenFilesResponse, ReplicatedBlockStats,
     ReportBadBlocksRequest, SafeModeRequest,
 };
 
@@ -104,6 +104,36 @@ impl State {
     pub(super) fn refresh_nodes(&mut self, context: &mut Context<'_>, _: &Empty) -> Result<Empty, Refusal> {
         context.user.check_superuser("refreshNodes")?;
         Ok(Empty {})
+    }
+
+    /// Sets how fast the repairs of each DataNode that is known may be, until it starts again.
+    pub(super) fn set_balancer_bandwidth(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &BandwidthRequest,
+    ) -> Result<Empty, Refusal> {
+        context.user.check_superuser("setBalancerBandwidth")?;
+        let bytes = u64::try_from(request.bandwidth).ok().filter(|bytes| *bytes > 0);
+        let bytes = bytes.ok_or_else(|| {
+            let message =
+                format!("a bandwidth of {} bytes per second, expected at least 1", request.bandwidth);
+            Refusal::new(Exception::HadoopIllegalArgument, message)
+        })?;
+        self.datanodes.set_bandwidth(bytes);
+        Ok(Empty {})
+    }
+
+    /// Checks that somebody may write an image now, as HDFS has it.
+    ///
+    /// # Errors
+    /// `AccessControl`, and `Io` unless safe mode is on.
+    pub fn check_may_save(&self, user: &crate::namenode::namespace::User) -> Result<(), Refusal> {
+        user.check_superuser("saveNamespace")?;
+        if self.safe_mode.is_on() {
+            return Ok(());
+        }
+        let message = "Safe mode should be turned ON in order to create namespace image.";
+        Err(Refusal::new(Exception::Io, message))
     }
 
     pub(super) fn datanode_report(

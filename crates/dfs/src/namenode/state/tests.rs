@@ -1,6 +1,7 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
 mod acls;
+mod administering;
 mod appending;
 mod checking;
 mod concatenating;

@@ -207,7 +207,7 @@ impl State {
         while at != InodeId::ROOT {
             at = self.tree.inode(at).parent;
             let path = self.tree.path_of(at);
-            user.check(self.tree.inode(at), &path, &self.tree.owners, Access::Execute)?;
+            user.check(self.tree.inode(at), &path, &self.tree, Access::Execute)?;
         }
         Ok(())
     }
