@@ -88,24 +88,24 @@ pub(crate) fn of_fields(text: &str, first: &str, last: &str) -> Result<String> {
         let hint = format!("write it before the text: INTERVAL -'{rest}' {first} TO {last}");
         return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint));
     }
-    let mut spelt = Vec::new();
-    for at in first_at..=last_at {
-        let (field, _, limit) = FIELDS[at];
-        let number = match FIELDS.get(at + 1) {
-            Some((_, separator, _)) if at < last_at => {
+    let fields = &FIELDS[first_at..=last_at];
+    let mut spelt = Vec::with_capacity(fields.len());
+    for (at, (field, _, limit)) in fields.iter().enumerate() {
+        let number = match fields.get(at + 1) {
+            Some((_, separator, _)) => {
                 let (number, behind) = rest.split_once(*separator).ok_or_else(no_such)?;
                 rest = behind.trim_start();
                 number
             }
-            _ => rest,
+            None => rest,
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let in_range = at == first_at || whole.parse::<u32>().is_ok_and(|number| number < limit);
+        let in_range = at == 0 || whole.parse::<u32>().is_ok_and(|number| number < *limit);
         if !is_number(whole)
             || !is_number(fraction)
             || !in_range
-            || (number.contains('.') && field != "second")
+            || (number.contains('.') && *field != "second")
         {
             return Err(no_such());
         }
