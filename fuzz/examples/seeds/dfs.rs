@@ -224,7 +224,7 @@ fn changes() -> Vec<Change> {
 }
 
 fn acl_entry() -> attributes::AclEntry {
-    attributes::AclEntry { kind: 0, scope: 1, permissions: 5, name: Some(text("bob")) }
+    attributes::AclEntry { kind: 0, scope: 1, permissions: 5, name: Some("bob".into()) }
 }
 
 fn mkdirs(src: &str) -> namenode::MkdirsRequest {
