@@ -1,5 +1,5 @@
 """What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files; the beans of `/jmx`;
-`hdfs dfsadmin`.
+`hdfs dfsadmin`; DataNodes that leave, are away for a while or are not let in, by files of hosts.
 
 Usage: operators.py [--short]    exits 1 if an answer is not what it must be
 """
@@ -10,6 +10,7 @@ import pathlib
 import random
 import sys
 import tempfile
+import time
 
 from cluster import Findings, Servers, Shell
 from harness import free_ports, page, wait_until
@@ -183,15 +184,93 @@ def losses(cluster: Cluster):
     cluster.until("fsck when it is back", ["fsck", "/"], 0, "Status: HEALTHY", "is HEALTHY")
 
 
+def transfer_address(servers: Servers, name: str) -> str:
+    """Where a DataNode takes blocks, as a file of hosts names it."""
+    words = servers.arguments[name]
+    return f"127.0.0.1:{words[words.index('--port') + 1]}"
+
+
+def hosts(cluster: Cluster, included: pathlib.Path, excluded: pathlib.Path):
+    """A DataNode is decommissioned and taken away; another time it is not let in."""
+    says, until, servers, admin = cluster.says, cluster.until, cluster.servers, ["dfsadmin"]
+    content = {path: cluster.put(path, 3 * MIB, f"-Ddfs.blocksize={MIB}") for path in ["/whole/a", "/whole/b", "/coded/a"]}
+    name = "datanode4"
+    excluded.write_text(f"# it is old\n{transfer_address(servers, name)}\n")
+    says("-refreshNodes", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+    until("it is decommissioned", [*admin, "-report"], 0, "Decommission Status : Decommissioned")
+    says("fsck knows it", ["fsck", "/", "-files", "-blocks", "-replicaDetails"], 0, "(DECOMMISSIONED)", "is HEALTHY")
+    says("-report -decommissioning", [*admin, "-report", "-decommissioning"], 0, "Decommissioning datanodes (0):")
+    servers.kill(name)
+    under = " Under-replicated blocks:\t0 (0.0 %)\n"
+    until("nothing lacks a copy when it is gone", ["fsck", "/"], 0, under, " Under-erasure-coded block groups:\t0 (0.0 %)\n", "is HEALTHY")
+    for path, sent in content.items():
+        code, got = cluster.shell.got(path, servers.folder / "got")
+        cluster.findings.right(f"{path} is read without it", code == 0 and got == sent, code)
+    excluded.write_text("")
+    says("-refreshNodes again", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+    servers.start(name)
+    until("it is back", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
+    others = [transfer_address(servers, other) for other in servers.arguments if other not in (name, "namenode")]
+    included.write_text("\n".join(others))
+    says("-refreshNodes with a list", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+    until("it is not let in", [*admin, "-report"], 0, f"Live datanodes ({DATANODES - 1}):")
+
+    def is_told():
+        if "is not in the file of dfs.hosts" not in (servers.folder / f"{name}.log").read_text():
+            raise OSError("its log does not say so")
+
+    wait_until(is_told, "the DataNode's word of its refusal")
+    included.unlink()
+    says("-refreshNodes without the file", [*admin, "-refreshNodes"], 255, "cannot read the file of hosts")
+    says("nothing has changed", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES - 1}):")
+    included.write_text("")
+    says("-refreshNodes of an empty file", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+    until("all are let in", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
+
+
+def maintenance(findings: Findings):
+    """A DataNode is away for longer than others would wait, and nothing is made anew meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="operators-") as place:
+        folder = pathlib.Path(place)
+        listed, admin = folder / "hosts.json", ["dfsadmin"]
+        listed.write_text("")
+        [http_port] = free_ports(1)
+        provider = "org.apache.hadoop.hdfs.server.blockmanagement.CombinedHostFileManager"
+        more = ("--http-port", str(http_port), "-D", f"dfs.hosts={listed}", "-D", f"dfs.namenode.hosts.provider.classname={provider}")
+        settings = {"dfs.namenode.http-address": f"127.0.0.1:{http_port}"}
+        with Servers(folder, 4, namenode=more) as servers, Shell(servers.address, settings=settings) as shell:
+            cluster = Cluster(findings, servers, shell, http_port)
+            cluster.put("/file", 8 * MIB, f"-Ddfs.blocksize={MIB}")
+            host, port = transfer_address(servers, "datanode0").split(":")
+            listed.write_text(json.dumps([{"hostName": host, "port": int(port), "adminState": "IN_MAINTENANCE"}]))
+            cluster.says("-refreshNodes", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+            cluster.until("it is in maintenance", [*admin, "-report", "-inmaintenance"], 0, "In maintenance datanodes (1):")
+            servers.kill("datanode0")
+            before = len(servers.block_files())
+            cluster.until("it is away", [*admin, "-report", "-dead"], 0, "Dead datanodes (1):")
+            time.sleep(15)
+            findings.right("nothing is made anew", len(servers.block_files()) == before, (before, len(servers.block_files())))
+            listed.write_text("[{\"hostName\": \"cut")
+            cluster.says("-refreshNodes of a cut file", [*admin, "-refreshNodes"], 255, "the file of hosts is no JSON of hosts")
+            listed.write_text("")
+            cluster.says("-refreshNodes at its end", [*admin, "-refreshNodes"], 0, "Refresh nodes successful")
+            cluster.until("now it is missed, and all is there again", ["fsck", "/"], 0, " Under-replicated blocks:\t0 (0.0 %)\n", " Average block replication:\t3.0\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a minute or less")
-    parser.parse_args()
+    arguments = parser.parse_args()
     findings = Findings()
     [http_port] = free_ports(1)
     pages = NO_CACHE | {"dfs.namenode.http-address": f"127.0.0.1:{http_port}"}
     with tempfile.TemporaryDirectory(prefix="operators-") as place:
-        with Servers(pathlib.Path(place), DATANODES, namenode=("--http-port", str(http_port))) as servers:
+        folder = pathlib.Path(place)
+        included, excluded = folder / "included", folder / "excluded"
+        included.write_text("")
+        excluded.write_text("")
+        more = ("--http-port", str(http_port), "-D", f"dfs.hosts={included}", "-D", f"dfs.hosts.exclude={excluded}")
+        with Servers(folder, DATANODES, namenode=more) as servers:
             with Shell(servers.address, settings=pages) as shell, Shell(servers.address, settings=pages, user="stranger") as stranger:
                 cluster = Cluster(findings, servers, shell, http_port)
                 for command in [["ec", "-enablePolicy", "-policy", "RS-3-2-1024k"]]:
@@ -200,6 +279,9 @@ def main() -> int:
                 beans(cluster)
                 administers(cluster, stranger)
                 losses(cluster)
+                hosts(cluster, included, excluded)
+    if not arguments.short:
+        maintenance(findings)
     return findings.wrong
 
 

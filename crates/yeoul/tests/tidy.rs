@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 58] = [
+const DECISIONS: [&str; 60] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -22,9 +22,11 @@ const DECISIONS: [&str; 58] = [
     "crates/dfs/src/datanode/repairs.rs",
     "crates/dfs/src/datanode/replicas.rs",
     "crates/dfs/src/datanode/volume_choice.rs",
+    "crates/dfs/src/namenode/admin_state.rs",
     "crates/dfs/src/namenode/blocks",
     "crates/dfs/src/namenode/checking",
     "crates/dfs/src/namenode/datanodes.rs",
+    "crates/dfs/src/namenode/hosts.rs",
     "crates/dfs/src/namenode/journal_record.rs",
     "crates/dfs/src/namenode/leases.rs",
     "crates/dfs/src/namenode/namespace",

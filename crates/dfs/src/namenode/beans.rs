@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::AdminState;
 use super::Now;
-use super::state::{Figures, Upkeep};
+use super::state::{Figures, NodeFigures, Upkeep};
 use crate::beans::Bean;
 use crate::wire::proto::namenode::{BlockGroupStats, ContentSummary, FsStatsResponse, ReplicatedBlockStats};
-use crate::wire::proto::shared::DatanodeInfo;
 
 /// The class that has the attributes in HDFS.
 const NAMESYSTEM: &str = "org.apache.hadoop.hdfs.server.namenode.FSNamesystem";
@@ -22,8 +22,7 @@ pub(super) struct Shown<'a> {
     pub summary: &'a ContentSummary,
     pub upkeep: &'a Upkeep,
     pub figures: &'a Figures,
-    /// DataNodes, and whether each is live.
-    pub datanodes: &'a [(DatanodeInfo, bool)],
+    pub datanodes: &'a [NodeFigures],
     /// Milliseconds since 1970 at which this NameNode was started.
     pub started_ms: u64,
 }
@@ -52,8 +51,8 @@ impl Shown<'_> {
         ]
     }
 
-    fn count(&self, is_live: bool) -> usize {
-        self.datanodes.iter().filter(|(_, live)| *live == is_live).count()
+    fn count(&self, is_wanted: impl Fn(&NodeFigures) -> bool) -> usize {
+        self.datanodes.iter().filter(|node| is_wanted(node)).count()
     }
 
     fn files(&self) -> u64 {
@@ -61,8 +60,8 @@ impl Shown<'_> {
     }
 
     fn transfers(&self) -> u64 {
-        let live = self.datanodes.iter().filter(|(_, live)| *live);
-        live.map(|(info, _)| u64::from(info.transfers.unwrap_or_default())).sum()
+        let live = self.datanodes.iter().filter(|node| node.is_live);
+        live.map(|node| u64::from(node.info.transfers.unwrap_or_default())).sum()
     }
 
     /// Bytes on the disks that are neither blocks' nor free for blocks.
@@ -98,17 +97,19 @@ impl Shown<'_> {
             ("NumberOfSnapshottableDirs", 0.into()),
             ("LiveNodes", self.nodes(true).into()),
             ("DeadNodes", self.nodes(false).into()),
+            ("DecomNodes", self.on_their_way(|node| node.admin == AdminState::Decommissioning).into()),
+            ("EnteringMaintenanceNodes", self.on_their_way(is_entering).into()),
         ]
     }
 
     /// DataNodes by name, as a text with JSON in it, as HDFS has it.
     fn nodes(&self, is_live: bool) -> String {
-        let wanted = self.datanodes.iter().filter(|(_, live)| *live == is_live);
-        let node = |(info, _): &(DatanodeInfo, bool)| {
+        let wanted = self.datanodes.iter().filter(|node| node.is_live == is_live);
+        let node = |NodeFigures { info, admin, .. }: &NodeFigures| {
             let silent_ms = self.now.wall_ms.saturating_sub(info.last_update_ms.unwrap_or_default());
             let mut node = json!({
                 "lastContact": silent_ms / 1000,
-                "adminState": "In Service",
+                "adminState": admin.words(),
                 "uuid": info.id.uuid,
                 "xferaddr": format!("{}:{}", info.id.ip, info.id.transfer_port),
                 "location": info.rack,
@@ -130,9 +131,20 @@ impl Shown<'_> {
                 });
                 merge(&mut node, more);
             } else {
-                merge(&mut node, json!({ "decommissioned": false }));
+                merge(&mut node, json!({ "decommissioned": *admin == AdminState::Decommissioned }));
             }
             (format!("{}:{}", info.id.host, info.id.transfer_port), node)
+        };
+        Value::Object(wanted.map(node).collect::<Map<String, Value>>()).to_string()
+    }
+
+    /// DataNodes on their way, with the blocks that others do not have yet.
+    fn on_their_way(&self, is_wanted: impl Fn(&NodeFigures) -> bool) -> String {
+        let wanted = self.datanodes.iter().filter(|node| is_wanted(node));
+        let node = |NodeFigures { info, lacking, .. }: &NodeFigures| {
+            let address = format!("{}:{}", info.id.ip, info.id.transfer_port);
+            let shown = json!({ "xferaddr": address, "underReplicatedBlocks": lacking });
+            (format!("{}:{}", info.id.host, info.id.transfer_port), shown)
         };
         Value::Object(wanted.map(node).collect::<Map<String, Value>>()).to_string()
     }
@@ -162,8 +174,29 @@ impl Shown<'_> {
             ("LowRedundancyBlocks", self.stats.under_replicated.into()),
             ("ScheduledReplicationBlocks", (waiting + under_way).into()),
             ("PendingDeletionBlocks", self.stats.pending_deletion.into()),
-            ("NumLiveDataNodes", self.count(true).into()),
-            ("NumDeadDataNodes", self.count(false).into()),
+            ("NumLiveDataNodes", self.count(|node| node.is_live).into()),
+            ("NumDeadDataNodes", self.count(|node| !node.is_live).into()),
+            (
+                "NumDecomLiveDataNodes",
+                self.count(|node| node.is_live && node.admin == AdminState::Decommissioned).into(),
+            ),
+            (
+                "NumDecomDeadDataNodes",
+                self.count(|node| !node.is_live && node.admin == AdminState::Decommissioned).into(),
+            ),
+            (
+                "NumDecommissioningDataNodes",
+                self.count(|node| node.admin == AdminState::Decommissioning).into(),
+            ),
+            (
+                "NumInMaintenanceLiveDataNodes",
+                self.count(|node| node.is_live && node.admin.is_in_maintenance()).into(),
+            ),
+            (
+                "NumInMaintenanceDeadDataNodes",
+                self.count(|node| !node.is_live && node.admin.is_in_maintenance()).into(),
+            ),
+            ("NumEnteringMaintenanceDataNodes", self.count(is_entering).into()),
             ("VolumeFailuresTotal", self.figures.failed_storages.into()),
         ]
     }
@@ -198,6 +231,10 @@ impl Shown<'_> {
         ];
         [self.shared(), own].concat()
     }
+}
+
+fn is_entering(node: &NodeFigures) -> bool {
+    matches!(node.admin, AdminState::EnteringMaintenance { .. })
 }
 
 fn merge(node: &mut Value, more: Value) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::ids::{BlockId, DatanodeHandle, GenerationStamp, StorageHandle};
+use crate::namenode::AdminState;
 use crate::namenode::placement::Candidate;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -53,6 +54,10 @@ pub struct Datanode {
     pub storages: Vec<StorageHandle>,
     /// When it was last heard of, by the clock that never jumps.
     pub heard_ms: u64,
+    /// What it does for the cluster.
+    pub admin: AdminState,
+    /// Its host may not have a DataNode any more.
+    pub is_disallowed: bool,
     /// Transfers that it has open.
     pub transfers: u32,
     deletions: VecDeque<Deletion>,
@@ -142,6 +147,11 @@ impl Datanodes {
         self.nodes.iter()
     }
 
+    /// A DataNode by its handle, to be changed.
+    pub fn node_mut(&mut self, handle: DatanodeHandle) -> &mut Datanode {
+        &mut self.nodes[handle.0 as usize]
+    }
+
     /// True if DataNodes have stood on more than one rack.
     pub fn has_racks(&self) -> bool {
         self.has_racks
@@ -154,7 +164,8 @@ impl Datanodes {
 
     /// True for a DataNode that has been heard of lately enough to be named to clients.
     pub fn is_live(&self, handle: DatanodeHandle, steady_ms: u64, silent_ms_max: u64) -> bool {
-        steady_ms.saturating_sub(self.node(handle).heard_ms) <= silent_ms_max
+        let node = self.node(handle);
+        !node.is_disallowed && steady_ms.saturating_sub(node.heard_ms) <= silent_ms_max
     }
 
     /// Takes a DataNode in, or takes note that one that is known is back, maybe at another address.
@@ -206,6 +217,8 @@ impl Datanodes {
             rack: rack.to_owned(),
             storages: Vec::new(),
             heard_ms: steady_ms,
+            admin: AdminState::InService,
+            is_disallowed: false,
             transfers: 0,
             deletions: VecDeque::new(),
             must_report: false,
@@ -254,8 +267,10 @@ impl Datanodes {
     pub fn note_dead(&mut self, steady_ms: u64, silent_ms_max: u64) -> (Vec<StorageHandle>, bool) {
         let (nodes, mut changed, mut has_come) = (&self.nodes, Vec::new(), false);
         for storage in &mut self.storages {
-            let heard_ms = nodes[storage.datanode.0 as usize].heard_ms;
-            let is_dead = storage.has_failed || steady_ms.saturating_sub(heard_ms) > silent_ms_max;
+            let node = &nodes[storage.datanode.0 as usize];
+            let is_gone = node.is_disallowed || steady_ms.saturating_sub(node.heard_ms) > silent_ms_max;
+            // One in maintenance may be away.
+            let is_dead = storage.has_failed || (is_gone && !node.admin.is_in_maintenance());
             storage.is_missed = is_dead;
             if std::mem::replace(&mut storage.is_dead, is_dead) != is_dead {
                 changed.push(storage.handle);
@@ -305,7 +320,10 @@ impl Datanodes {
 
     /// The DataNodes that may take a block of so many bytes, each with the storage that has most space.
     pub fn candidates(&self, bytes: u64, steady_ms: u64, silent_ms_max: u64) -> Vec<Candidate<'_>> {
-        let live = self.nodes.iter().filter(|node| self.is_live(node.handle, steady_ms, silent_ms_max));
+        let live = self
+            .nodes
+            .iter()
+            .filter(|node| node.admin.is_in_service() && self.is_live(node.handle, steady_ms, silent_ms_max));
         let candidate = |node: &'_ Datanode| {
             let storages = node.storages.iter().map(|handle| self.storage(*handle));
             let fits = storages.filter(|storage| !storage.has_failed && storage.remaining >= bytes);
@@ -344,7 +362,7 @@ impl Datanodes {
             transfers: Some(node.transfers),
             rack: Some(node.rack.clone()),
             non_dfs_used: Some(capacity.saturating_sub(used).saturating_sub(remaining)),
-            admin_state: Some(0),
+            admin_state: Some(node.admin.to_wire()),
             blocks: None,
         }
     }

@@ -5,6 +5,7 @@
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time.
 
+mod admin_state;
 mod beans;
 pub mod blocks;
 pub mod checking;
@@ -14,6 +15,8 @@ mod context;
 pub mod datanodes;
 #[cfg(test)]
 mod faults;
+pub mod hosts;
+mod hosts_files;
 mod journal_record;
 pub mod leases;
 pub mod namespace;
@@ -32,7 +35,9 @@ mod site;
 pub mod state;
 pub mod table;
 
+pub use admin_state::AdminState;
 pub use context::{Context, Now};
+pub use hosts_files::HostsFiles;
 pub use options::Options;
 pub use rules::Rules;
 pub use server::{Handle, Server};

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::Rules;
+use super::{HostsFiles, Rules};
 use crate::memory::MEMORY_BYTES_DEFAULT;
 
 /// How a NameNode runs.
@@ -25,6 +25,8 @@ pub struct Options {
     pub memory_bytes: u64,
     /// Connections that may be open.
     pub connections_max: usize,
+    /// The files that name the hosts which may have DataNodes, and those that are to leave.
+    pub hosts: HostsFiles,
     /// What decisions depend on.
     pub rules: Rules,
 }
@@ -42,6 +44,7 @@ impl Options {
             must_exist: false,
             memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,
+            hosts: HostsFiles::default(),
             rules: Rules::default(),
         }
     }

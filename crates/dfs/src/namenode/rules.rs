@@ -25,6 +25,8 @@ pub struct Rules {
     pub silent_ms_max: u64,
     /// Milliseconds after which what a silent DataNode has is made anew elsewhere.
     pub repair_after_ms: u64,
+    /// Copies of a block that are to be on other DataNodes while one may be away (`dfs.namenode.maintenance.replication.min`).
+    pub away_copies_min: usize,
     /// Milliseconds without a sign of its writer after which a file is taken from it (`dfs.namenode.lease-hard-limit-sec`).
     pub lease_ms_max: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
@@ -48,6 +50,7 @@ impl Default for Rules {
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,
             repair_after_ms: 10_000,
+            away_copies_min: 1,
             lease_ms_max: 1_200_000,
             safe_mode_extension_ms: 30_000,
             safe_mode_datanodes_min: 0,

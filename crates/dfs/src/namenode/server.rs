@@ -65,6 +65,7 @@ impl Server {
             http_names: mut names,
             memory_bytes: _,
             connections_max,
+            hosts,
             mut rules,
         } = options;
         if rules.superuser.is_empty() {
@@ -85,10 +86,11 @@ impl Server {
             return Err(without_file_system(&dir));
         }
         begin(&mut decisions, &host, &clock).await?;
+        decisions.state.set_hosts(hosts.read().await?, clock.now());
         let pool = decisions.state.pool().to_owned();
         let groups = Groups::default();
         let reports = dir.join("reports");
-        let service = Arc::new(Service::new(decisions, clock, groups.clone(), reports));
+        let service = Arc::new(Service::new(decisions, clock, groups.clone(), reports).with_hosts(hosts));
         let mut tasks = Supervisor::new("NameNode");
         tasks.keep("ticker", tick(Arc::clone(&service)));
         let (tell, journal_ended) = oneshot::channel();

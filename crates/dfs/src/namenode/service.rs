@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::namespace::User;
 use super::refused::RefusedDatanodes;
 use super::state::{Kind, State, kind_of};
-use super::{Context, Now};
+use super::{Context, HostsFiles, Now};
 use crate::memory::{Memory, TableCharge};
 use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
@@ -82,6 +82,8 @@ pub struct Service {
     groups: Groups,
     /// Where operators' reports go.
     reports: Arc<Path>,
+    /// The files that name hosts.
+    hosts: HostsFiles,
     /// An image is being written.
     writes_image: Arc<AtomicBool>,
 }
@@ -91,7 +93,14 @@ impl Service {
     pub fn new(decisions: Decisions, clock: Clock, groups: Groups, reports: PathBuf) -> Self {
         let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
         let (refused, writes_image) = (Arc::default(), Arc::default());
-        Self { decisions, clock, refused, groups, reports: reports.into(), writes_image }
+        let hosts = HostsFiles::default();
+        Self { decisions, clock, refused, groups, reports: reports.into(), hosts, writes_image }
+    }
+
+    /// The same service with files that name hosts.
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostsFiles) -> Self {
+        Self { hosts, ..self }
     }
 
     /// What is wrong with the journal, if changes are not kept at the moment.
@@ -236,6 +245,20 @@ impl Service {
     fn caller(&self, call: &Incoming) -> User {
         let is_superuser = self.decisions.lock().state.is_superuser(&call.user, &call.groups);
         User { name: call.user.to_string(), groups: call.groups.to_vec(), is_superuser }
+    }
+
+    /// Reads the files that name hosts again (`hdfs dfsadmin -refreshNodes`). If one cannot be read, all stays as it was.
+    fn refresh_nodes(&self, call: &Incoming) -> Answer {
+        if let Err(refusal) = self.caller(call).check_superuser("refreshNodes") {
+            return Answer::Now(Err(refusal));
+        }
+        let own = self.clone();
+        Answer::Later(Box::pin(async move {
+            let hosts = own.hosts.read().await;
+            let hosts = hosts.map_err(|error| Refusal::new(Exception::Io, error.to_string()))?;
+            own.decisions.lock().state.set_hosts(hosts, own.clock.now());
+            Ok(Vec::new())
+        }))
     }
 
     /// Writes an image (`hdfs dfsadmin -saveNamespace`), and answers when it is on disk.
@@ -403,6 +426,7 @@ impl Calls for Service {
             "register" if is_ours => self.register(call),
             "addBlock" if !is_ours => self.add_block(call),
             "metaSave" if !is_ours => self.metasave(&call),
+            "refreshNodes" if !is_ours => self.refresh_nodes(&call),
             "saveNamespace" if !is_ours => self.save_namespace(&call),
             _ => self.decide(call, is_ours),
         }

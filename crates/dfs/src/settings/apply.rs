@@ -166,6 +166,22 @@ fn set_namenode(
             (options.http_host, options.http_port) = (Some(host), Some(port));
         }
         "dfs.namenode.http-bind-host" => options.http_host = Some(entry()?.value),
+        "dfs.hosts" => options.hosts.included = file_of(entry()?),
+        "dfs.hosts.exclude" => options.hosts.excluded = file_of(entry()?),
+        "dfs.namenode.hosts.provider.classname" => {
+            options.hosts.is_combined =
+                entry()?.read("HostFileManager or CombinedHostFileManager", |name| {
+                    let package = "org.apache.hadoop.hdfs.server.blockmanagement.";
+                    match name.strip_prefix(package)? {
+                        "HostFileManager" => Some(false),
+                        "CombinedHostFileManager" => Some(true),
+                        _ => None,
+                    }
+                })?;
+        }
+        "dfs.namenode.maintenance.replication.min" => {
+            rules.away_copies_min = entry()?.read("a number", |text| text.parse().ok())?;
+        }
         "dfs.replication" => rules.replication = replication(&entry()?)?,
         "dfs.blocksize" => rules.block_size = entry()?.size()?,
         "dfs.namenode.fs-limits.min-block-size" => rules.block_size_min = entry()?.size()?,
@@ -253,6 +269,11 @@ fn set_datanode(
         other => address.set(other, entry)?,
     }
     Ok(())
+}
+
+/// The path of a file; none for an empty value.
+fn file_of(entry: Entry) -> Option<PathBuf> {
+    Some(entry.value).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Directories as Hadoop writes them: with commas, as addresses or paths, and maybe with a type in brackets.
@@ -510,7 +531,6 @@ mod tests {
             ("hadoop.security.authentication", "kerberos"),
             ("dfs.encrypt.data.transfer", "true"),
             ("dfs.nameservices", "ns1"),
-            ("dfs.hosts.exclude", "/etc/exclude"),
             ("dfs.namenode.fs-limits.max-component-length", "1000"),
             ("dfs.datanode.data.dir", "[ARCHIVE]/a"),
             ("dfs.datanode.data.dir", "[SSD]/a"),

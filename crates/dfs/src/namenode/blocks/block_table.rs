@@ -346,6 +346,26 @@ impl BlockTable {
         })
     }
 
+    /// Up to `count` blocks of a storage behind one, in the order of their numbers on the wire.
+    pub fn of_storage_behind(
+        &self,
+        storage: StorageHandle,
+        after: Option<BlockId>,
+        count: usize,
+    ) -> Vec<BlockId> {
+        let Some(blocks) = self.by_storage.get(&storage) else { return Vec::new() };
+        let mut behind = blocks.iter();
+        if let Some(after) = after {
+            behind.advance_to(after.to_wire().saturating_add(1));
+        }
+        behind.take(count).map(BlockId::from_wire).collect()
+    }
+
+    /// True if every change has been looked at.
+    pub fn is_looked_at(&self) -> bool {
+        self.changed.is_empty()
+    }
+
     /// How many blocks a storage has.
     pub fn count_of(&self, storage: StorageHandle) -> usize {
         self.by_storage.get(&storage).map_or(0, |blocks| blocks.len() as usize)

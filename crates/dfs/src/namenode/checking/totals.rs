@@ -49,6 +49,10 @@ pub struct FormTotals {
     pub corrupt_bytes: u64,
     /// Replicas that are there.
     pub replicas: u64,
+    /// Those of them on DataNodes that have left.
+    pub decommissioned: u64,
+    /// Those of them on DataNodes that are to leave.
+    pub decommissioning: u64,
     /// Replicas that are wanted.
     pub wanted: u64,
     /// Replicas that blocks lack that can be read.
@@ -83,6 +87,8 @@ struct Words {
     all_missing: &'static str,
     all_corrupt: &'static str,
     missing_replicas: &'static str,
+    decommissioned: &'static str,
+    decommissioning: &'static str,
 }
 
 const REPLICATED: Words = Words {
@@ -100,6 +106,8 @@ const REPLICATED: Words = Words {
     all_missing: "Missing blocks",
     all_corrupt: "Corrupt blocks",
     missing_replicas: "Missing replicas:\t",
+    decommissioned: "DecommissionedReplicas",
+    decommissioning: "DecommissioningReplicas",
 };
 
 const STRIPED: Words = Words {
@@ -117,6 +125,8 @@ const STRIPED: Words = Words {
     all_missing: "Missing block groups",
     all_corrupt: "Corrupt block groups",
     missing_replicas: "Missing internal blocks:",
+    decommissioned: "Decommissioned internal blocks",
+    decommissioning: "Decommissioning internal blocks",
 };
 
 impl Totals {
@@ -215,6 +225,13 @@ fn show(text: &mut String, totals: &FormTotals, words: &Words, replication: Opti
     let _ = write!(text, "\n {}\t{}", words.missing_replicas, totals.missing_replicas);
     if totals.replicas > 0 {
         *text += &percent(totals.missing_replicas, totals.wanted);
+    }
+    for (what, count) in
+        [(words.decommissioned, totals.decommissioned), (words.decommissioning, totals.decommissioning)]
+    {
+        if count > 0 {
+            let _ = write!(text, "\n {what}:\t{count}");
+        }
     }
     let _ = writeln!(text, "\n Blocks queued for replication:\t{}", totals.queued);
 }

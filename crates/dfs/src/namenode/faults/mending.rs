@@ -10,7 +10,7 @@ use super::world::{NODES, RACKS, World};
 use crate::ids::BlockId;
 use crate::policy::Policy;
 use crate::wire::proto::cluster::Unit;
-use crate::wire::proto::shared::LocatedBlock;
+use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 /// Steps within which a node has told the NameNode of a loss, or is known to be silent.
 const NOTICE_STEPS_MAX: u64 = 300;
@@ -35,6 +35,10 @@ fn needed(group: i64, length: u64) -> usize {
 
 fn number(uuid: &str) -> usize {
     uuid[3..].parse().expect("a number")
+}
+
+fn has_promised(node: &Node, block: &ExtendedBlock, promised: u64) -> bool {
+    node.has(block.id.cast_signed()).is_some_and(|has| has.0 >= block.stamp && has.1 >= promised)
 }
 
 impl World {
@@ -78,16 +82,59 @@ impl World {
     pub fn check_promised(&self) {
         for client in &self.clients {
             let Some((block, promised)) = client.promised_of_last() else { continue };
-            let (id, stamp) = (block.id.cast_signed(), block.stamp);
-            let has_them = |node: &Node| node.has(id).is_some_and(|has| has.0 >= stamp && has.1 >= promised);
-            let is_there = self.nodes.iter().any(has_them);
             assert!(
-                is_there,
-                "{} bytes of {id} were promised to {}, and are nowhere",
-                promised,
+                self.nodes.iter().any(|node| has_promised(node, block, promised)),
+                "{promised} bytes of {} were promised to {}, and are nowhere",
+                block.id.cast_signed(),
                 client.name()
             );
         }
+    }
+
+    /// True for a node without which bytes that were promised to a writer that is gone are on none that is up. What is flushed is in the
+    /// memory of machines: if one has lost it, the block is closed without it while the other one is away, as with HDFS.
+    pub fn is_last_with_promised(&self, at: usize) -> bool {
+        let mut promised = self.clients.iter().filter_map(Client::promised_of_last);
+        promised.any(|(block, promised)| {
+            let has_them = |node: &&Node| node.is_up && has_promised(node, block, promised);
+            let mut with_them = self.nodes.iter().filter(has_them);
+            with_them.next().is_some_and(|node| node.number == at) && with_them.next().is_none()
+        })
+    }
+
+    /// Checks that what a node has that may go is on others, as often as it is to be, but for what the NameNode is having `mended`, as
+    /// it was being written when the node was found to be free: false if something may have been lost meanwhile that the NameNode
+    /// does not know of yet, or is being written.
+    pub fn check_leaving(&self, at: usize, mended: &str) -> bool {
+        let (mut is_sure, mut lacking) = (true, Vec::new());
+        for id in self.nodes[at].replicas.keys() {
+            let is_closed = |group: i64| {
+                let files = self.clients.iter().flat_map(|client| client.files.values());
+                files.flatten().any(|(block, _)| *block == group)
+            };
+            let needed_of_closed = self.needed_block(*id).filter(|(group, _)| is_closed(*group));
+            let Some((group, length)) = needed_of_closed else {
+                // It may belong to a file that is open: of that enough is elsewhere to go on, as with HDFS.
+                is_sure = false;
+                continue;
+            };
+            let others = self.nodes.iter().filter(|node| node.number != at && self.has_good(node, *id));
+            let wanted = if geometry(group).is_some() { 1 } else { 3 };
+            let units = self.units_of(group);
+            if self.has_lost_lately(group) || units.len() < needed(group, length) {
+                is_sure = false;
+            } else if self.has_good(&self.nodes[at], *id) && others.count() < wanted {
+                match mended.contains(&format!("blk_{group}_")) {
+                    true => is_sure = false,
+                    false => lacking.push(*id),
+                }
+            }
+        }
+        assert!(
+            !is_sure || lacking.is_empty(),
+            "node {at} may go, and {lacking:?} are not on enough others:\n{mended}"
+        );
+        is_sure
     }
 
     /// True while the NameNode may not know yet that a replica of a block is gone.

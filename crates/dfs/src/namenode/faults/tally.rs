@@ -32,10 +32,12 @@ pub struct Tally {
     pub files_cut: u64,
     pub files_joined: u64,
     pub files_appended: u64,
+    pub nodes_left: u64,
+    pub nodes_away: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 29] {
+    fn each(&mut self) -> [&mut u64; 31] {
         [
             &mut self.namenode_crashes,
             &mut self.records_lost,
@@ -66,6 +68,8 @@ impl Tally {
             &mut self.files_cut,
             &mut self.files_joined,
             &mut self.files_appended,
+            &mut self.nodes_left,
+            &mut self.nodes_away,
         ]
     }
 

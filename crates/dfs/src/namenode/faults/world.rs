@@ -10,9 +10,10 @@ use super::mending::{geometry, unit};
 use super::nodes::{Message, Node};
 use super::tally::Tally;
 use crate::ids::{BlockId, CallerId};
+use crate::namenode::hosts::Hosts;
 use crate::namenode::namespace::User;
 use crate::namenode::state::{Image, State};
-use crate::namenode::{Context, Now, Rules};
+use crate::namenode::{AdminState, Context, Now, Rules};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::{
@@ -61,6 +62,8 @@ pub struct World {
     pub(super) lost_in: BTreeMap<i64, u64>,
     /// The stamp of the last pipeline of each block.
     pub(super) stamps: BTreeMap<i64, u64>,
+    /// The node that an operator has told to leave or to be away for a while.
+    hosts: Hosts,
     pub tally: Tally,
 }
 
@@ -107,6 +110,7 @@ impl World {
             steps: 0,
             lost_in: BTreeMap::new(),
             stamps: BTreeMap::new(),
+            hosts: Hosts::default(),
             tally: Tally::default(),
         };
         world.sync(usize::MAX);
@@ -133,12 +137,59 @@ impl World {
                 Some(903..925) => self.lose_connection(),
                 Some(925..940) => self.lose_answer(),
                 Some(940..950) => self.fill_node(),
+                Some(956..962) => self.change_hosts(),
                 Some(950..956) => self.now.wall_ms = self.random.u64(..4_000_000),
                 _ => self.start_node(),
             },
         }
         self.tick();
         self.state.check_counts();
+        if self.has_faults && self.steps.is_multiple_of(4) {
+            self.take_away();
+        }
+    }
+
+    /// An operator changes the files of hosts: a node is to leave, to be away for a while, or neither.
+    fn change_hosts(&mut self) {
+        let at = self.random.usize(..NODES);
+        let name = self.nodes[at].uuid();
+        // One that has been emptied is not said to be back soon with what it had.
+        let may_pause = self.nodes[at].is_up && self.nodes[at].outbox.is_empty();
+        self.hosts = match self.random.u8(..4) {
+            0 | 1 => Hosts::of_lists("", &name).expect("it is a host"),
+            2 if may_pause => {
+                let until_ms = self.now.wall_ms + self.random.u64(..60_000);
+                let text = format!(
+                    r#"{{"hostName": "{name}", "adminState": "IN_MAINTENANCE", "maintenanceExpireTimeInMS": {until_ms}}}"#
+                );
+                Hosts::of_json(&text).expect("it is one")
+            }
+            _ => Hosts::default(),
+        };
+        self.state.set_hosts(self.hosts.clone(), self.now);
+    }
+
+    /// A node that may go is taken away, and an empty one comes in its place.
+    fn take_away(&mut self) {
+        for known in self.state.datanode_infos(self.now.wall_ms, self.now.steady_ms) {
+            let at: usize = known.info.id.uuid[3..].parse().expect("a number");
+            let is_away = known.admin.is_in_maintenance() && self.nodes[at].is_up;
+            if is_away && self.random.bool() && self.nodes[at].unfinished.is_empty() {
+                self.tally.nodes_away += 1;
+                self.nodes[at].crash(|_, length| length);
+            }
+            let may_go = known.admin == AdminState::Decommissioned && self.nodes[at].unfinished.is_empty();
+            if may_go && self.random.u8(..4) == 0 && self.check_leaving(at, &self.state.metasave(self.now)) {
+                self.tally.nodes_left += 1;
+                self.nodes[at].crash(|_, length| length);
+                // If it is to serve again at once, the NameNode takes it for the one that was there.
+                for id in std::mem::take(&mut self.nodes[at].replicas).into_keys() {
+                    self.lost_in.insert(BlockId(id).group().0, self.steps);
+                }
+                self.nodes[at].damaged.clear();
+                self.check_promised();
+            }
+        }
     }
 
     fn context<R>(
@@ -542,6 +593,7 @@ impl World {
         // A new process has a new steady clock.
         self.now.steady_ms = self.random.u64(..10_000);
         state.begin_term(self.now.wall_ms, self.now.steady_ms);
+        state.set_hosts(self.hosts.clone(), self.now);
         self.journal.extend(state.take_records());
         self.state = state;
         self.state.note_synced(self.before_journal + self.synced as u64);
@@ -550,7 +602,7 @@ impl World {
 
     fn crash_node(&mut self) {
         let at = self.random.usize(..NODES);
-        if self.nodes.iter().filter(|node| node.is_up).count() > 4 {
+        if self.nodes.iter().filter(|node| node.is_up).count() > 4 && !self.is_last_with_promised(at) {
             self.tally.node_crashes += 1;
             // The machine takes what it had not brought to its disk, if another one is left that has it.
             let has_more = |id: i64, stamp| {
@@ -603,6 +655,8 @@ impl World {
     /// Everybody comes back and says what there is; then all that was acknowledged is there, and nothing else.
     pub fn settle(&mut self) {
         self.has_faults = false;
+        self.hosts = Hosts::default();
+        self.state.set_hosts(Hosts::default(), self.now);
         for _ in 0..20_000 {
             self.step();
             for at in 0..NODES {

@@ -16,8 +16,35 @@ pub enum Standing {
     },
     /// The DataNode has been silent for a while and may come back: what it has is not missed yet, and cannot be read.
     Silent,
+    /// The DataNode is to leave: what it has can be read, and is to be on others.
+    Leaving {
+        /// It has been heard of lately.
+        is_live: bool,
+    },
+    /// The DataNode may be away for a while: what it has is not missed, as long as enough is on others.
+    Paused {
+        /// It has been heard of lately.
+        is_live: bool,
+    },
     /// The DataNode has been silent for too long, or its disk failed.
     Dead,
+}
+
+impl Standing {
+    /// True for what can be read now.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Live { .. } | Self::Leaving { is_live: true } | Self::Paused { is_live: true })
+    }
+
+    /// True for what can be read now or soon.
+    pub fn is_there(self) -> bool {
+        self.is_live() || matches!(self, Self::Silent | Self::Leaving { .. })
+    }
+
+    /// True for what counts as a copy or a unit that a block has for good.
+    pub fn stays(self) -> bool {
+        matches!(self, Self::Live { .. } | Self::Silent)
+    }
 }
 
 /// What a block lacks.
@@ -36,28 +63,34 @@ pub struct Need {
 }
 
 impl Need {
-    /// What a block lacks that is to have so many copies, if it is one of whole replicas.
+    /// What a block lacks that is to have so many copies, if it is one of whole replicas, and at least `away_min` of them where
+    /// no DataNode may be away.
     pub fn of<'a>(
         block: &Block,
-        copies: usize,
+        (copies, away_min): (usize, usize),
         standing: impl Fn(&Replica) -> Standing,
         rack: impl Fn(DatanodeHandle) -> &'a str,
     ) -> Self {
-        let is_there = |replica: &Replica| standing(replica) != Standing::Dead;
+        let is_there = |replica: &Replica| standing(replica).is_there();
+        let stays = |replica: &Replica| standing(replica).stays();
+        let is_paused = |replica: &Replica| matches!(standing(replica), Standing::Paused { .. });
         let needed = block.units_needed();
         if block.geometry().is_none() {
-            let racks: Vec<&str> = block.good().filter(is_there).map(|copy| rack(copy.datanode)).collect();
+            let paused = block.good().filter(is_paused).count();
+            let wanted = copies.saturating_sub(paused).max(away_min.min(copies));
+            let kept = block.good().filter(|copy| stays(copy) || is_paused(copy));
+            let racks: Vec<&str> = kept.map(|copy| rack(copy.datanode)).collect();
             return Self {
                 missing: UnitSet::EMPTY,
-                copies_missing: copies.saturating_sub(racks.len()),
+                copies_missing: wanted.saturating_sub(racks.len() - paused),
                 crowded: UnitSet::EMPTY,
                 is_on_one_rack: racks.len() > 1 && racks.iter().all(|rack| *rack == racks[0]),
-                tolerance: racks.len().checked_sub(needed),
+                tolerance: block.good().filter(is_there).count().checked_sub(needed),
             };
         }
         let there = block.readable_units(is_there);
         let mut by_node: BTreeMap<DatanodeHandle, UnitSet> = BTreeMap::new();
-        for replica in block.good().filter(is_there) {
+        for replica in block.good().filter(stays) {
             by_node.entry(replica.datanode).or_default().insert(replica.index.unit());
         }
         let mut crowded = UnitSet::EMPTY;
@@ -67,8 +100,13 @@ impl Need {
         }
         let alone = by_node.values().filter(|units| units.len() == 1);
         let well_placed = alone.fold(UnitSet::EMPTY, |all, units| all.union(*units));
+        let stay = block.readable_units(stays);
+        let paused = block.readable_units(is_paused).without(stay);
+        let lost = block.units().without(stay).without(paused);
+        // Enough are to stay where no DataNode may be away.
+        let too_few = needed.saturating_sub(stay.len() + lost.len());
         Self {
-            missing: block.units().without(there),
+            missing: lost.union(paused.iter().take(too_few).collect()),
             copies_missing: 0,
             crowded: crowded.without(well_placed).intersection(block.units()),
             is_on_one_rack: false,

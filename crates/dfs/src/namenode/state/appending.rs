@@ -3,15 +3,15 @@
 use super::State;
 use super::creating::check_client_name;
 use super::quotas::Growth;
+use super::statuses::Location;
 use crate::ids::BlockId;
 use crate::namenode::Context;
-use crate::namenode::blocks::Target;
+use crate::namenode::blocks::{Replica, Target};
 use crate::namenode::namespace::{Access, Path};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Append, record::Change};
 use crate::wire::proto::namenode::{AppendRequest, AppendResponse};
-use crate::wire::proto::shared::LocatedBlock;
 
 /// Bit of a request to append: what is new goes to a block of its own.
 const FLAG_NEW_BLOCK: u32 = 0x20;
@@ -58,13 +58,20 @@ impl State {
             let growth = Growth { space: full.saturating_sub(taken), ..Growth::default() };
             self.check_quota(inode.parent, growth)?;
         }
-        let block = match (within, last) {
-            (Some(within), _) => Some(self.to_append(within, offset, src, context)?),
+        let (block, targets) = match (within, last) {
+            (Some(within), _) => {
+                let places = self.places_to_append(within, src, context)?;
+                let targets =
+                    places.iter().map(|place| Target { index: place.index, storage: place.storage });
+                let block = self.located(self.blocks.block(within), offset, &places, context);
+                (Some(block), targets.collect())
+            }
             // A client that asks for a new one names the one before it.
-            (None, Some(last)) if to_new_block => Some(self.located(last, offset, &[], context)),
-            (None, _) => None,
+            (None, Some(last)) if to_new_block => {
+                (Some(self.located(last, offset, &[], context)), Vec::new())
+            }
+            (None, _) => (None, Vec::new()),
         };
-        let targets = within.map(|within| self.good_places(within, context)).unwrap_or_default();
         let status = Some(self.status(self.tree.inode(id), b""));
         self.leases.renew(client, context.now.steady_ms);
         let append = Append { file: id.0, holder: client.clone(), within_last: within.is_some() };
@@ -78,25 +85,25 @@ impl State {
         Ok(answer)
     }
 
-    /// A block within which a writer goes on, on all DataNodes that are there and have it.
-    fn to_append(
+    /// Where a writer goes on within a block: on all DataNodes that are there and have it. Those that are to leave are passed over, if
+    /// there are others: nobody would wait for what is flushed to them once they may go.
+    fn places_to_append(
         &self,
         id: BlockId,
-        offset: u64,
         path: &str,
         context: &mut Context<'_>,
-    ) -> Result<LocatedBlock, Refusal> {
-        let located = self.readable(self.blocks.block(id), offset, context);
-        if located.corrupt || located.locations.is_empty() {
+    ) -> Result<Vec<Location>, Refusal> {
+        let there = self.blocks.block(id).good().filter(|replica| self.is_live(replica.datanode, context));
+        let place = |Replica { index, datanode, storage, .. }| Location { index, datanode, storage };
+        let there: Vec<Location> = there.map(place).collect();
+        let stays = |place: &Location| self.datanodes.node(place.datanode).admin.is_in_service();
+        let staying: Vec<Location> = there.iter().filter(|place| stays(place)).copied().collect();
+        let mut places = if staying.is_empty() { there } else { staying };
+        if places.is_empty() {
             let message = format!("append: lastBlock={id} of src={path} is not sufficiently replicated yet.");
             return Err(Refusal::new(Exception::Io, message));
         }
-        Ok(located)
-    }
-
-    /// Where the good replicas of a block are, on DataNodes that are there.
-    fn good_places(&self, id: BlockId, context: &Context<'_>) -> Vec<Target> {
-        let there = self.blocks.block(id).good().filter(|replica| self.is_live(replica.datanode, context));
-        there.map(|replica| Target { index: replica.index, storage: replica.storage }).collect()
+        self.sort_by_distance(&mut places, context);
+        Ok(places)
     }
 }

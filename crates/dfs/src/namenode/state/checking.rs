@@ -299,9 +299,11 @@ impl State {
             }
         }
         let totals = check.totals.of_form(block.id.is_striped());
-        let Looked { live, wanted, .. } = looked;
+        let Looked { live, there, decommissioned, decommissioning, wanted, .. } = looked;
         totals.blocks += 1;
-        totals.replicas += live as u64;
+        totals.replicas += there as u64;
+        totals.decommissioned += decommissioned as u64;
+        totals.decommissioning += decommissioning as u64;
         totals.wanted += wanted as u64;
         totals.over += u64::from(self.has_surplus(block, live, wanted));
         totals.readable += u64::from(looked.is_readable());
@@ -313,8 +315,8 @@ impl State {
         if looked.is_missing() {
             (file.missing.0, file.missing.1) = (file.missing.0 + 1, file.missing.1 + block.length);
         }
-        if live < wanted && looked.is_readable() {
-            totals.missing_replicas += (wanted - live) as u64;
+        if there < wanted && looked.is_readable() {
+            totals.missing_replicas += (wanted - there) as u64;
             totals.under += 1;
             file.under += 1;
             if !shown.files {
@@ -322,8 +324,8 @@ impl State {
             }
             let _ = writeln!(
                 text,
-                " Under replicated {name}. Target Replicas is {wanted} but found {live} live replica(s), 0 decommissioned \
-                 replica(s), 0 decommissioning replica(s)."
+                " Under replicated {name}. Target Replicas is {wanted} but found {live} live replica(s), \
+                 {decommissioned} decommissioned replica(s), {decommissioning} decommissioning replica(s)."
             );
         }
         if let Some(why) = looked.misplaced {
@@ -338,7 +340,10 @@ impl State {
     }
 
     fn has_surplus(&self, block: &Block, live: usize, wanted: usize) -> bool {
-        let is_there = |replica: &Replica| !self.datanodes.storage(replica.storage).is_missed;
+        let is_there = |replica: &Replica| {
+            !self.datanodes.storage(replica.storage).is_missed
+                && !self.datanodes.node(replica.datanode).admin.is_leaving()
+        };
         if block.geometry().is_some() {
             block.good().filter(is_there).count() > wanted
         } else {

@@ -32,10 +32,21 @@ impl State {
             );
             return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
         }
+        let port = u16::try_from(request.transfer_port).unwrap_or_default();
+        let duty = self.hosts.duty_of(&request.host, &request.ip, port).ok_or_else(|| {
+            let message = format!(
+                "the host of the DataNode, {} ({}:{port}), is not in the file of dfs.hosts",
+                request.host, request.ip
+            );
+            Refusal::new(Exception::Io, message)
+        })?;
         // One that has no pool yet only asks for it: until it has made its folders it can take no block.
         if !request.pool.is_empty() {
             let had_racks = self.datanodes.has_racks();
-            self.datanodes.register(request, context.now.steady_ms)?;
+            let before = self.datanodes.by_uuid(&request.uuid).map(|node| self.datanodes.node(node).admin);
+            let node = self.datanodes.register(request, context.now.steady_ms)?;
+            self.datanodes.node_mut(node).admin = before.unwrap_or_default();
+            self.set_duty(node, duty, context.now.wall_ms);
             self.rise_above(context.now.wall_ms, request.term);
             if !had_racks && self.datanodes.has_racks() {
                 // What was well placed so far may move.
@@ -57,7 +68,8 @@ impl State {
         request: &HeartbeatRequest,
     ) -> Result<HeartbeatResponse, Refusal> {
         let term = self.term;
-        let Some(node) = self.datanodes.by_uuid(&request.uuid) else {
+        let known = self.datanodes.by_uuid(&request.uuid);
+        let Some(node) = known.filter(|node| !self.datanodes.node(*node).is_disallowed) else {
             return Ok(HeartbeatResponse { term, must_register: true, ..HeartbeatResponse::default() });
         };
         self.datanodes.hear(node, request, context.now.steady_ms);

@@ -28,9 +28,12 @@ impl State {
             return Lack::default();
         }
         let is_there = |replica: &Replica| !self.datanodes.storage(replica.storage).is_missed;
+        let stays = |replica: &Replica| {
+            is_there(replica) && !self.datanodes.node(replica.datanode).admin.is_leaving()
+        };
         let (good, wanted) = match block.geometry() {
-            Some(_) => (block.readable_units(is_there).len(), block.units().len()),
-            None => (block.good().filter(is_there).count(), self.copies(block)),
+            Some(_) => (block.readable_units(stays).len(), block.units().len()),
+            None => (block.good().filter(stays).count(), self.copies(block)),
         };
         let is_readable = block.is_readable(is_there);
         Lack {

@@ -1,6 +1,7 @@
 //! Numbers of the whole state that no call of a client asks for.
 
 use super::State;
+use crate::namenode::AdminState;
 use crate::wire::proto::shared::DatanodeInfo;
 
 /// Numbers of the whole state, for programs that watch it.
@@ -22,6 +23,19 @@ pub struct Figures {
     pub racks: usize,
 }
 
+/// A DataNode, for programs that watch it.
+#[derive(Clone, Debug)]
+pub struct NodeFigures {
+    /// As clients see it.
+    pub info: DatanodeInfo,
+    /// It has been heard of lately.
+    pub is_live: bool,
+    /// What it does for the cluster.
+    pub admin: AdminState,
+    /// Blocks that others do not have yet, if it is to leave.
+    pub lacking: u64,
+}
+
 impl State {
     /// Numbers of the whole state.
     pub fn figures(&self, steady_ms: u64) -> Figures {
@@ -40,14 +54,19 @@ impl State {
         }
     }
 
-    /// All DataNodes as clients see them, and whether each is live.
-    pub fn datanode_infos(&self, wall_ms: u64, steady_ms: u64) -> Vec<(DatanodeInfo, bool)> {
+    /// All DataNodes that may be here.
+    pub fn datanode_infos(&self, wall_ms: u64, steady_ms: u64) -> Vec<NodeFigures> {
         let info = |node: &crate::namenode::datanodes::Datanode| {
             let blocks: usize = node.storages.iter().map(|storage| self.blocks.count_of(*storage)).sum();
             let mut info = self.datanodes.info(node.handle, wall_ms, steady_ms);
             info.blocks = Some(u32::try_from(blocks).unwrap_or(u32::MAX));
-            (info, self.datanodes.is_live(node.handle, steady_ms, self.rules.silent_ms_max))
+            NodeFigures {
+                info,
+                is_live: self.datanodes.is_live(node.handle, steady_ms, self.rules.silent_ms_max),
+                admin: node.admin,
+                lacking: self.lacking_of(node.handle),
+            }
         };
-        self.datanodes.iter().map(info).collect()
+        self.datanodes.iter().filter(|node| !node.is_disallowed).map(info).collect()
     }
 }

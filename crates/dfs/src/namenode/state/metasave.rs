@@ -35,7 +35,7 @@ impl State {
         let _ = writeln!(text, "Metasave: Number of datanodes: {datanodes}");
         for node in self.datanodes.iter() {
             let info = self.datanodes.info(node.handle, now.wall_ms, now.steady_ms);
-            let state = if is_live(node.handle) { "IN" } else { "DEAD" };
+            let state = if is_live(node.handle) { node.admin.words() } else { "DEAD" };
             let _ = writeln!(
                 text,
                 "{}:{} {} {state} {} {} {}",
@@ -64,12 +64,15 @@ impl State {
         let of_fit = |fits: &[Fit]| {
             block.replicas().filter(is_there).filter(|replica| fits.contains(&block.fit(replica))).count()
         };
+        let is_leaving =
+            |replica: &Replica| is_there(replica) && self.datanodes.node(replica.datanode).admin.is_leaving();
+        let leaving = block.good().filter(is_leaving).count();
         let (live, corrupt, excess) =
-            (of_fit(&[Fit::Good]), of_fit(&[Fit::Corrupt, Fit::Stale]), of_fit(&[Fit::Leaving]));
+            (of_fit(&[Fit::Good]) - leaving, of_fit(&[Fit::Corrupt, Fit::Stale]), of_fit(&[Fit::Leaving]));
         let missing = if block.is_readable(is_there) { "" } else { " MISSING" };
         let path = self.tree.path_of(block.file);
         format!(
-            "{path}: {}_{}{missing} (replicas: live: {live} decommissioning and decommissioned: 0 corrupt: {corrupt} in excess: {excess} \
+            "{path}: {}_{}{missing} (replicas: live: {live} decommissioning and decommissioned: {leaving} corrupt: {corrupt} in excess: {excess} \
              maintenance mode: 0)\n",
             block.id, block.stamp.0
         )

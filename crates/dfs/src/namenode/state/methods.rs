@@ -88,7 +88,6 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("modifyAclEntries", Kind::Write, decoded!(modify_acl)),
     ("msync", Kind::Read, decoded!(nothing)),
     ("recoverLease", Kind::Write, decoded!(recover_lease)),
-    ("refreshNodes", Kind::Read, decoded!(refresh_nodes)),
     ("removeAcl", Kind::Write, decoded!(remove_acl)),
     ("removeAclEntries", Kind::Write, decoded!(remove_acl_entries)),
     ("removeDefaultAcl", Kind::Write, decoded!(remove_default_acl)),

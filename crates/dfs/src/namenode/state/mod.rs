@@ -14,6 +14,7 @@ mod counting;
 mod creating;
 mod figures;
 mod image;
+mod leaving;
 mod metasave;
 mod methods;
 mod moving;
@@ -34,8 +35,9 @@ mod xattrs;
 mod tests;
 
 pub use checking::{Check, refused_check};
-pub use figures::Figures;
+pub use figures::{Figures, NodeFigures};
 pub use image::Image;
+use leaving::Leaving;
 pub use methods::{Kind, kind_of};
 use recovering::Recoveries;
 
@@ -45,6 +47,7 @@ use bytes::Bytes;
 
 use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
+use super::hosts::Hosts;
 use super::leases::Leases;
 use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
 use super::repair::{Orders, Queue};
@@ -127,6 +130,10 @@ pub struct State {
     crowded: BTreeSet<BlockId>,
     /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
     surplus: HashMap<DatanodeHandle, BTreeMap<BlockId, u64>>,
+    /// The hosts that may have DataNodes, and those that are to leave.
+    hosts: Hosts,
+    /// What is looked at of DataNodes that are to leave.
+    leaving: Leaving,
     /// The last blocks of files whose writers are gone.
     recoveries: Recoveries,
     /// When repairs begin: DataNodes that start later than others have had time to report.
@@ -167,6 +174,8 @@ impl State {
             orders: Orders::default(),
             crowded: BTreeSet::new(),
             surplus: HashMap::new(),
+            hosts: Hosts::default(),
+            leaving: Leaving::default(),
             recoveries: Recoveries::default(),
             repair_from_ms: 0,
             enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
@@ -292,6 +301,7 @@ impl State {
         self.datanodes.give_up_on_silent(steady_ms, self.rules.silent_ms_max);
         self.look_at_safe_mode(steady_ms);
         self.look_after_blocks(steady_ms, random);
+        self.look_after_leaving(now);
         self.look_after_leases(now);
     }
 

@@ -2,8 +2,9 @@
 
 use super::State;
 use crate::ids::{BlockId, InodeId};
-use crate::namenode::Context;
+use crate::namenode::datanodes::Datanode;
 use crate::namenode::namespace::Path;
+use crate::namenode::{AdminState, Context};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
@@ -28,6 +29,10 @@ const OPEN_FILES_ALL: i32 = 1;
 /// Files that clients write in one answer, as in HDFS (`dfs.namenode.list.openfiles.num.responses`).
 const OPEN_FILES_MAX: usize = 1000;
 
+const REPORT_DECOMMISSIONING: i32 = 4;
+const REPORT_ENTERING_MAINTENANCE: i32 = 5;
+const REPORT_IN_MAINTENANCE: i32 = 6;
+
 /// The state of a NameNode that leads.
 const HA_ACTIVE: i32 = 1;
 
@@ -38,7 +43,11 @@ impl State {
         _: &Empty,
     ) -> Result<FsStatsResponse, Refusal> {
         self.count_lacks();
-        let live = self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
+        // As in HDFS, space of DataNodes that are to leave counts for nothing.
+        let live = self
+            .datanodes
+            .iter()
+            .filter(|node| node.admin.is_in_service() && self.is_live(node.handle, context));
         let storages: Vec<_> =
             live.flat_map(|node| &node.storages).map(|storage| self.datanodes.storage(*storage)).collect();
         let lacks = self.blocks.lacks().total();
@@ -100,12 +109,6 @@ impl State {
         Ok(DatanodeReportResponse::default())
     }
 
-    /// Reads the lists of admitted DataNodes again, of which there are none.
-    pub(super) fn refresh_nodes(&mut self, context: &mut Context<'_>, _: &Empty) -> Result<Empty, Refusal> {
-        context.user.check_superuser("refreshNodes")?;
-        Ok(Empty {})
-    }
-
     /// Sets how fast the repairs of each DataNode that is known may be, until it starts again.
     pub(super) fn set_balancer_bandwidth(
         &mut self,
@@ -141,14 +144,20 @@ impl State {
         context: &mut Context<'_>,
         request: &DatanodeReportRequest,
     ) -> Result<DatanodeReportResponse, Refusal> {
-        let is_wanted = |is_live| match request.kind {
-            REPORT_ALL => true,
-            REPORT_LIVE => is_live,
-            REPORT_DEAD => !is_live,
-            // Decommissioning and maintenance: no DataNode is in them.
-            _ => false,
+        let is_wanted = |node: &&Datanode| {
+            let is_live = self.is_live(node.handle, context);
+            match request.kind {
+                REPORT_ALL => true,
+                REPORT_LIVE => is_live,
+                REPORT_DEAD => !is_live,
+                REPORT_DECOMMISSIONING => node.admin == AdminState::Decommissioning,
+                REPORT_ENTERING_MAINTENANCE => matches!(node.admin, AdminState::EnteringMaintenance { .. }),
+                REPORT_IN_MAINTENANCE => node.admin.is_in_maintenance(),
+                _ => false,
+            }
         };
-        let wanted = self.datanodes.iter().filter(|node| is_wanted(self.is_live(node.handle, context)));
+        let listed = self.datanodes.iter().filter(|node| !node.is_disallowed);
+        let wanted = listed.filter(is_wanted);
         let infos = wanted.map(|node| {
             let blocks: usize = node.storages.iter().map(|storage| self.blocks.count_of(*storage)).sum();
             let mut info = self.datanodes.info(node.handle, context.now.wall_ms, context.now.steady_ms);
@@ -170,11 +179,12 @@ impl State {
             Some(path) => self.place(&Path::parse(path)?, context.user)?.inode(),
             None => Some(InodeId::ROOT),
         };
-        // Nothing is decommissioned here, so that no file is in the way of that.
         let is_all = request.types.is_empty() || request.types.contains(&OPEN_FILES_ALL);
-        let Some(above) = above.filter(|_| is_all) else { return Ok(response) };
+        let Some(above) = above else { return Ok(response) };
         let after = InodeId(u64::try_from(request.after).unwrap_or(0));
-        let open = self.tree.open_files_behind(after).filter(|(file, _)| self.tree.is_within(*file, above));
+        let is_wanted = |file: InodeId| is_all || self.is_in_the_way(file, context.now.steady_ms);
+        let open = self.tree.open_files_behind(after);
+        let open = open.filter(|(file, _)| self.tree.is_within(*file, above) && is_wanted(*file));
         let mut open = open.map(|(file, holder)| OpenFile {
             id: file.0.cast_signed(),
             path: self.tree.path_of(file),

@@ -64,6 +64,9 @@ impl State {
             return;
         };
         let need = self.need(block, steady_ms);
+        if !need.missing.is_empty() || need.copies_missing > 0 {
+            self.leaving.note_lacking(block.replicas().map(|replica| replica.datanode));
+        }
         let (stamp, standing) = (block.stamp, |replica: &Replica| self.standing(replica, steady_ms));
         let rack = |node| self.datanodes.node(node).rack.clone();
         for (storage, _) in surplus(block, self.copies(block), standing, rack) {
@@ -90,6 +93,7 @@ impl State {
         let racks = if need.is_on_one_rack { self.racks(block, steady_ms) } else { BTreeSet::new() };
         self.datanodes.iter().any(|node| {
             !used.contains(&node.handle)
+                && node.admin.is_in_service()
                 && !racks.contains(node.rack.as_str())
                 && self.datanodes.is_live(node.handle, steady_ms, self.rules.repair_after_ms)
         })
@@ -97,7 +101,7 @@ impl State {
 
     /// The racks with good replicas of a block that are not missed.
     fn racks(&self, block: &Block, steady_ms: u64) -> BTreeSet<&str> {
-        let there = block.good().filter(|replica| self.standing(replica, steady_ms) != Standing::Dead);
+        let there = block.good().filter(|replica| self.standing(replica, steady_ms).stays());
         there.map(|replica| self.datanodes.node(replica.datanode).rack.as_str()).collect()
     }
 
@@ -131,15 +135,22 @@ impl State {
     pub(super) fn need(&self, block: &Block, steady_ms: u64) -> Need {
         let standing = |replica: &Replica| self.standing(replica, steady_ms);
         let rack = |node| self.datanodes.node(node).rack.as_str();
-        let need = Need::of(block, self.copies(block), standing, rack);
+        let copies = (self.copies(block), self.rules.away_copies_min);
+        let need = Need::of(block, copies, standing, rack);
         Need { is_on_one_rack: need.is_on_one_rack && self.datanodes.has_racks(), ..need }
     }
 
-    fn standing(&self, replica: &Replica, steady_ms: u64) -> Standing {
+    pub(super) fn standing(&self, replica: &Replica, steady_ms: u64) -> Standing {
         let storage = self.datanodes.storage(replica.storage);
         let is_heard = |within| self.datanodes.is_live(replica.datanode, steady_ms, within);
+        let (admin, is_live) =
+            (self.datanodes.node(replica.datanode).admin, is_heard(self.rules.silent_ms_max));
         match () {
-            () if storage.has_failed || !is_heard(self.rules.repair_after_ms) => Standing::Dead,
+            () if storage.has_failed => Standing::Dead,
+            () if admin.is_in_maintenance() => Standing::Paused { is_live },
+            () if !is_heard(self.rules.repair_after_ms) => Standing::Dead,
+            () if admin.is_leaving() => Standing::Leaving { is_live },
+            () if !admin.is_in_service() => Standing::Paused { is_live },
             () if !is_heard(self.rules.silent_ms_max) => Standing::Silent,
             () => Standing::Live { is_fresh: storage.has_reported },
         }
@@ -169,7 +180,7 @@ impl State {
     fn plan_one(&self, id: BlockId, steady_ms: u64, random: &mut fastrand::Rng) -> Planned {
         let Some(block) = self.blocks.get(id) else { return Planned::Impossible };
         let need = self.need(block, steady_ms);
-        let is_live = |replica: &Replica| matches!(self.standing(replica, steady_ms), Standing::Live { .. });
+        let is_live = |replica: &Replica| self.standing(replica, steady_ms).is_live();
         let place = |replica: Replica| {
             let Replica { index, datanode, storage, .. } = replica;
             Place { index, datanode, storage }
@@ -177,7 +188,11 @@ impl State {
         let sources: Vec<Place> = block.good().filter(is_live).map(place).collect();
         // What moves is computed from the others: so many of them have to stay.
         let movable = need.crowded.iter().take(need.tolerance.unwrap_or(0));
-        let units = if need.missing.is_empty() { movable.collect() } else { need.missing };
+        let units = if need.missing.is_empty() {
+            movable.collect()
+        } else {
+            self.units_to_make(block, &need, &sources)
+        };
         let targets = match Policy::of(block.policy) {
             Some(_) => self.unit_targets(block, units, &need, steady_ms, random),
             None => self.copy_target(block, &need, steady_ms, random).into_iter().collect(),
@@ -228,6 +243,15 @@ impl State {
         })
     }
 
+    /// The missing units that one repair makes: those that are nowhere, and so many of those that only DataNodes have that are to
+    /// leave that the others suffice to compute them.
+    fn units_to_make(&self, block: &Block, need: &Need, sources: &[Place]) -> UnitSet {
+        let there: UnitSet = sources.iter().map(|source| source.index.unit()).collect();
+        let leaving = need.missing.intersection(there);
+        let spare = there.len().saturating_sub(block.units_needed());
+        need.missing.without(there).union(leaving.iter().take(spare).collect())
+    }
+
     fn may_copy(&self, source: &Place) -> bool {
         self.orders.may_work(source.datanode) && self.orders.may_read(source.datanode)
     }
@@ -263,7 +287,7 @@ impl State {
         let candidates = self.room(block, bytes, steady_ms, |replica| {
             units.contains(replica.index.unit()) || (is_moved && block.fit(replica) == Fit::Good)
         });
-        let there = block.good().filter(|replica| self.standing(replica, steady_ms) != Standing::Dead);
+        let there = block.good().filter(|replica| self.standing(replica, steady_ms).stays());
         let taken: Vec<_> = there
             .map(|replica| (replica.datanode, self.datanodes.node(replica.datanode).rack.as_str()))
             .collect();
@@ -331,7 +355,7 @@ impl State {
         let is_source = |place: &Place| {
             block.good().any(|replica| {
                 (replica.storage, replica.index) == (place.storage, place.index)
-                    && matches!(self.standing(&replica, steady_ms), Standing::Live { .. })
+                    && self.standing(&replica, steady_ms).is_live()
             })
         };
         let is_live = |place: &Place| {

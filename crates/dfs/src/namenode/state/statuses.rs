@@ -159,13 +159,16 @@ impl State {
     }
 
     /// Replicas on the reader's host first, then those on its rack, then the others; equals in any order.
-    fn sort_by_distance(&self, places: &mut [Location], context: &mut Context<'_>) {
+    pub(super) fn sort_by_distance(&self, places: &mut [Location], context: &mut Context<'_>) {
         context.random.shuffle(places);
+        // For want of others only.
+        places.sort_by_key(|place| self.datanodes.node(place.datanode).admin.is_leaving());
         let Some(ip) = context.ip else { return };
         let rack = self.datanodes.iter().find(|node| node.ip == ip).map(|node| node.rack.as_str());
         places.sort_by_key(|place| {
             let node = self.datanodes.node(place.datanode);
             match () {
+                () if node.admin.is_leaving() => 3,
                 () if node.ip == ip => 0,
                 () if Some(node.rack.as_str()) == rack => 1,
                 () => 2,

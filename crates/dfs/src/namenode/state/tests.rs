@@ -6,6 +6,7 @@ mod appending;
 mod checking;
 mod concatenating;
 mod counts;
+mod leaving;
 mod names;
 mod operating;
 mod pipelines;

@@ -6,14 +6,19 @@ use super::super::State;
 use super::super::statuses::Location;
 use super::Check;
 use crate::ids::{BlockId, InodeId};
-use crate::namenode::Now;
 use crate::namenode::blocks::{Block, Fit, Replica};
 use crate::namenode::namespace::{Access, User};
+use crate::namenode::{AdminState, Now};
 use crate::wire::Refusal;
 
 /// What a check finds of a block.
 pub(super) struct Looked {
+    /// On DataNodes that stay.
     pub live: usize,
+    /// Also on those that are to leave.
+    pub there: usize,
+    pub decommissioned: usize,
+    pub decommissioning: usize,
     pub wanted: usize,
     needed: usize,
     pub is_corrupt: bool,
@@ -22,7 +27,7 @@ pub(super) struct Looked {
 
 impl Looked {
     pub fn is_readable(&self) -> bool {
-        self.live >= self.needed
+        self.there >= self.needed
     }
 
     /// As in HDFS, a block of which only damaged replicas are there is corrupt and not missing.
@@ -35,15 +40,22 @@ impl State {
     pub(super) fn look_at_block(&self, block: &Block, now: Now) -> Looked {
         let is_there = |replica: &Replica| !self.datanodes.storage(replica.storage).is_missed;
         let is_striped = block.geometry().is_some();
-        let live = match is_striped {
-            true => block.readable_units(is_there).len(),
-            false => block.good().filter(is_there).count(),
+        let admin = |replica: &Replica| self.datanodes.node(replica.datanode).admin;
+        let stays = |replica: &Replica| is_there(replica) && !admin(replica).is_leaving();
+        let (live, there) = match is_striped {
+            true => (block.readable_units(stays).len(), block.readable_units(is_there).len()),
+            false => (block.good().filter(stays).count(), block.good().filter(is_there).count()),
         };
+        let in_state = |state: AdminState| {
+            block.good().filter(|replica| is_there(replica) && admin(replica) == state).count()
+        };
+        let decommissioned = in_state(AdminState::Decommissioned);
+        let decommissioning = in_state(AdminState::Decommissioning);
         let wanted = if is_striped { block.units().len() } else { self.copies(block) };
         let needed = block.units_needed();
         let is_damaged = |replica: &Replica| block.fit(replica) == Fit::Corrupt;
         let is_corrupt =
-            live < needed && block.replicas().filter(is_there).any(|replica| is_damaged(&replica));
+            there < needed && block.replicas().filter(is_there).any(|replica| is_damaged(&replica));
         let need = self.need(block, now.steady_ms);
         let misplaced = match () {
             () if need.is_on_one_rack => {
@@ -58,7 +70,7 @@ impl State {
             }
             () => None,
         };
-        Looked { live, wanted, needed, is_corrupt, misplaced }
+        Looked { live, there, decommissioned, decommissioning, wanted, needed, is_corrupt, misplaced }
     }
 
     /// The line of a block with its places, as far as they are to be shown.
@@ -134,7 +146,7 @@ impl State {
                 shown_place += "(ud=undefined)";
             }
             if let Some(replica) = replica.filter(|_| shown.replica_details) {
-                let _ = write!(shown_place, "({})", self.state_of(block, &replica, now));
+                let _ = write!(shown_place, "({})", self.state_of(block, &replica, shown.maintenance, now));
             }
             shown_place
         };
@@ -143,7 +155,14 @@ impl State {
     }
 
     /// The state of a replica in HDFS's words.
-    fn state_of(&self, block: &Block, replica: &Replica, now: Now) -> &'static str {
+    fn state_of(&self, block: &Block, replica: &Replica, shows_maintenance: bool, now: Now) -> &'static str {
+        match self.datanodes.node(replica.datanode).admin {
+            AdminState::Decommissioned => return "DECOMMISSIONED",
+            AdminState::Decommissioning => return "DECOMMISSIONING",
+            AdminState::EnteringMaintenance { .. } if shows_maintenance => return "ENTERING MAINTENANCE",
+            AdminState::InMaintenance { .. } if shows_maintenance => return "IN MAINTENANCE",
+            _ => {}
+        }
         let is_silent = !self.datanodes.is_live(replica.datanode, now.steady_ms, self.rules.silent_ms_max);
         match block.fit(replica) {
             Fit::Corrupt | Fit::Stale => "CORRUPT",
@@ -182,8 +201,8 @@ impl State {
             ("No. of live Replica", looked.live.to_string()),
             ("No. of excess Replica", of_fit(&[Fit::Leaving]).to_string()),
             ("No. of stale Replica", block.good().filter(is_silent).count().to_string()),
-            ("No. of decommissioned Replica", "0".to_owned()),
-            ("No. of decommissioning Replica", "0".to_owned()),
+            ("No. of decommissioned Replica", looked.decommissioned.to_string()),
+            ("No. of decommissioning Replica", looked.decommissioning.to_string()),
             ("No. of corrupted Replica", of_fit(&[Fit::Corrupt, Fit::Stale]).to_string()),
         ] {
             let _ = writeln!(text, "{what}: {value}");
@@ -195,7 +214,18 @@ impl State {
                 Fit::Corrupt if replica.is_corrupt => "is CORRUPT\t ReasonCode: CORRUPTION_REPORTED",
                 Fit::Corrupt => "is CORRUPT\t ReasonCode: SIZE_MISMATCH",
                 Fit::Unfinished if block.is_committed => "is CORRUPT\t ReasonCode: INVALID_STATE",
-                Fit::Good | Fit::Leaving | Fit::Unfinished => "is HEALTHY",
+                Fit::Good | Fit::Leaving | Fit::Unfinished => match node.admin {
+                    AdminState::Decommissioned => "is DECOMMISSIONED",
+                    AdminState::Decommissioning => "is DECOMMISSIONING",
+                    AdminState::EnteringMaintenance { .. } if check.request.shown.maintenance => {
+                        "is ENTERING MAINTENANCE"
+                    }
+                    AdminState::InMaintenance { .. } if check.request.shown.maintenance => {
+                        "is IN MAINTENANCE"
+                    }
+                    _ if is_silent(&replica) => "is STALE",
+                    _ => "is HEALTHY",
+                },
             };
             let _ = writeln!(text, "Block replica on datanode/rack: {}{} {state}", node.host, node.rack);
         }

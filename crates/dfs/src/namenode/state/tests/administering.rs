@@ -52,7 +52,7 @@ fn a_metasave_names_what_waits_for_a_repair() {
     for part in [
         "2 files and directories, 1 blocks = 3 total filesystem objects\nLive Datanodes: 4\nDead Datanodes: 0\n",
         &line,
-        "Metasave: Number of datanodes: 4\n10.0.0.0:9866 /default-rack IN ",
+        "Metasave: Number of datanodes: 4\n10.0.0.0:9866 /default-rack In Service ",
     ] {
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }
