@@ -27,6 +27,10 @@ pub struct Rules {
     pub repair_after_ms: u64,
     /// Copies of a block that are to be on other DataNodes while one may be away (`dfs.namenode.maintenance.replication.min`).
     pub away_copies_min: usize,
+    /// Repairs of any size that one DataNode works at (`dfs.namenode.replication.max-streams`): of small ones there may be more.
+    pub repair_streams_max: usize,
+    /// The same for blocks of which one loss more takes bytes (`dfs.namenode.replication.max-streams-hard-limit`).
+    pub repair_streams_hard_max: usize,
     /// Milliseconds without a sign of its writer after which a file is taken from it (`dfs.namenode.lease-hard-limit-sec`).
     pub lease_ms_max: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
@@ -51,6 +55,8 @@ impl Default for Rules {
             silent_ms_max: 3_000,
             repair_after_ms: 10_000,
             away_copies_min: 1,
+            repair_streams_max: 2,
+            repair_streams_hard_max: 4,
             lease_ms_max: 1_200_000,
             safe_mode_extension_ms: 30_000,
             safe_mode_datanodes_min: 0,

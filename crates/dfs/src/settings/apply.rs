@@ -190,6 +190,10 @@ fn set_namenode(
             let time = entry()?.time(MILLISECOND)?;
             rules.safe_mode_extension_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         }
+        "dfs.namenode.replication.max-streams" => rules.repair_streams_max = streams(&entry()?)?,
+        "dfs.namenode.replication.max-streams-hard-limit" => {
+            rules.repair_streams_hard_max = streams(&entry()?)?;
+        }
         "dfs.namenode.lease-hard-limit-sec" => {
             let seconds: u64 = entry()?.read("a number of seconds", |text| text.parse().ok())?;
             rules.lease_ms_max = seconds.saturating_mul(1_000);
@@ -237,6 +241,7 @@ fn set_datanode(
             let mode = entry()?.read("an octal mode from 700 to 777", mode)?;
             options.disk = Arc::new(ModedDisk::with_folder_mode(mode));
         }
+        "dfs.datanode.balance.bandwidthPerSec" => options.repair_bytes_per_second = entry()?.size()?,
         "dfs.datanode.du.reserved" => options.reserved_bytes = entry()?.size()?,
         "dfs.datanode.max.transfer.threads" => {
             let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));
@@ -274,6 +279,11 @@ fn set_datanode(
 /// The path of a file; none for an empty value.
 fn file_of(entry: Entry) -> Option<PathBuf> {
     Some(entry.value).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Repairs of a DataNode at a time.
+fn streams(entry: &Entry) -> Result<usize> {
+    entry.read("a number from 1 to 64", |text| text.parse().ok().filter(|count| (1..=64).contains(count)))
 }
 
 /// Directories as Hadoop writes them: with commas, as addresses or paths, and maybe with a type in brackets.
@@ -522,6 +532,35 @@ mod tests {
             let (options, _) = datanode(&[("dfs.heartbeat.interval", said)]).unwrap();
             assert_eq!(options.heartbeat, Duration::from_secs(heartbeat), "{said}");
         }
+    }
+
+    #[test]
+    fn a_namenode_takes_its_files_of_hosts_and_the_streams_of_repairs() {
+        let combined = "org.apache.hadoop.hdfs.server.blockmanagement.CombinedHostFileManager";
+        let (options, notices) = namenode(&[
+            ("dfs.hosts", "/etc/included"),
+            ("dfs.hosts.exclude", "/etc/excluded"),
+            ("dfs.namenode.hosts.provider.classname", combined),
+            ("dfs.namenode.maintenance.replication.min", "2"),
+            ("dfs.namenode.replication.max-streams", "8"),
+            ("dfs.namenode.replication.max-streams-hard-limit", "16"),
+        ])
+        .unwrap();
+        let expected = namenode::HostsFiles {
+            included: Some("/etc/included".into()),
+            excluded: Some("/etc/excluded".into()),
+            is_combined: true,
+        };
+        assert_eq!((options.hosts, notices), (expected, Vec::new()));
+        let rules = options.rules;
+        assert_eq!(
+            (rules.away_copies_min, rules.repair_streams_max, rules.repair_streams_hard_max),
+            (2, 8, 16)
+        );
+        assert!(namenode(&[("dfs.namenode.hosts.provider.classname", "com.example.Hosts")]).is_err());
+        assert!(namenode(&[("dfs.namenode.replication.max-streams", "65")]).is_err());
+        let (options, _) = datanode(&[("dfs.datanode.balance.bandwidthPerSec", "10m")]).unwrap();
+        assert_eq!(options.repair_bytes_per_second, 10 << 20);
     }
 
     #[test]

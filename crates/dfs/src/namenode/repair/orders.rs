@@ -2,12 +2,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 
-/// Repairs that one DataNode works at, or is about to.
-const ORDERS_PER_WORKER_MAX: usize = 2;
-/// Repairs that write to one DataNode.
-const WRITES_PER_NODE_MAX: usize = 4;
-/// Repairs that read from one DataNode.
-const READS_PER_NODE_MAX: usize = 16;
+/// Repairs that one DataNode works at or is about to, however small they are: it hears of new ones once a second.
+const ORDERS_PER_WORKER_MAX: usize = 64;
+/// Bytes of the repairs that one DataNode works at, beside a few large ones: less than it moves until it hears of new ones.
+const BYTES_PER_WORKER_MAX: u64 = 64 << 20;
+/// Repairs that write to one DataNode, however large they are.
+const LARGE_WRITES_PER_NODE_MAX: usize = 4;
+/// Repairs that read from one DataNode, however large they are.
+const LARGE_READS_PER_NODE_MAX: usize = 16;
+/// Repairs that write to one DataNode, and those that read from it, however small they are.
+const USES_PER_NODE_MAX: usize = 256;
+/// Bytes of the repairs that write to one DataNode, and of those that read from it, beside a few large ones.
+const BYTES_PER_NODE_MAX: u64 = 128 << 20;
 /// Milliseconds for a repair in all. A unit of 128 MiB takes a minute at 2 MiB/s: one that takes longer is given to another.
 const ORDER_MS_MAX: u64 = 600_000;
 /// Milliseconds for which a DataNode that did not get what a repair was to give it is a target for want of others only.
@@ -49,11 +55,43 @@ pub struct Order {
     pub is_cancelled: bool,
 }
 
+/// Repairs that use a DataNode in one way, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Use {
+    count: usize,
+    bytes: u64,
+}
+
+impl Use {
+    /// True if there may be one more of so many bytes: a few of any size, and more as long as they are small.
+    fn has_room(self, bytes: u64, large_max: usize, count_max: usize, bytes_max: u64) -> bool {
+        self.count < large_max || (self.count < count_max && self.bytes.saturating_add(bytes) <= bytes_max)
+    }
+
+    fn add(&mut self, bytes: u64) {
+        (self.count, self.bytes) = (self.count + 1, self.bytes + bytes);
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.count = self.count.checked_sub(1).expect("what goes was added");
+        self.bytes = self.bytes.checked_sub(bytes).expect("what goes was added");
+    }
+}
+
+/// What repairs do with one DataNode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    works: Use,
+    writes: Use,
+    reads: Use,
+}
+
 /// All repairs that are under way, one for a block at most.
 #[derive(Debug, Default)]
 pub struct Orders {
     by_number: BTreeMap<u64, Order>,
     by_block: HashMap<BlockId, u64>,
+    loads: HashMap<DatanodeHandle, Load>,
     /// DataNodes in doubt, and until when.
     doubts: HashMap<DatanodeHandle, u64>,
     last: u32,
@@ -80,21 +118,36 @@ impl Orders {
         self.by_number.len()
     }
 
-    /// True if a DataNode may be told to do one more.
-    pub fn may_work(&self, node: DatanodeHandle) -> bool {
-        self.by_number.values().filter(|order| order.worker == node).count() < ORDERS_PER_WORKER_MAX
+    /// True if a DataNode may be told to do one more, of so many bytes; `large_max` are as many as there may be of any size.
+    pub fn may_work(&self, node: DatanodeHandle, bytes: u64, large_max: usize) -> bool {
+        self.load(node).works.has_room(bytes, large_max, ORDERS_PER_WORKER_MAX, BYTES_PER_WORKER_MAX)
     }
 
-    /// True if one more may write to a DataNode.
-    pub fn may_write(&self, node: DatanodeHandle) -> bool {
-        let writes = |order: &&Order| order.targets.iter().any(|place| place.datanode == node);
-        self.by_number.values().filter(writes).count() < WRITES_PER_NODE_MAX
+    /// True if one more, of so many bytes, may write to a DataNode.
+    pub fn may_write(&self, node: DatanodeHandle, bytes: u64) -> bool {
+        let writes = self.load(node).writes;
+        writes.has_room(bytes, LARGE_WRITES_PER_NODE_MAX, USES_PER_NODE_MAX, BYTES_PER_NODE_MAX)
     }
 
-    /// True if one more may read from a DataNode.
-    pub fn may_read(&self, node: DatanodeHandle) -> bool {
-        let reads = |order: &&Order| order.sources.iter().any(|place| place.datanode == node);
-        self.by_number.values().filter(reads).count() < READS_PER_NODE_MAX
+    /// True if one more, of so many bytes, may read from a DataNode.
+    pub fn may_read(&self, node: DatanodeHandle, bytes: u64) -> bool {
+        let reads = self.load(node).reads;
+        reads.has_room(bytes, LARGE_READS_PER_NODE_MAX, USES_PER_NODE_MAX, BYTES_PER_NODE_MAX)
+    }
+
+    fn load(&self, node: DatanodeHandle) -> Load {
+        self.loads.get(&node).copied().unwrap_or_default()
+    }
+
+    /// Counts an order in what it does with DataNodes, or out of it.
+    fn count_uses(&mut self, order: &Order, change: impl Fn(&mut Use, u64)) {
+        change(&mut self.loads.entry(order.worker).or_default().works, order.length);
+        for target in &order.targets {
+            change(&mut self.loads.entry(target.datanode).or_default().writes, order.length);
+        }
+        for source in &order.sources {
+            change(&mut self.loads.entry(source.datanode).or_default().reads, order.length);
+        }
     }
 
     /// Adds an order, under a number that no other has.
@@ -106,6 +159,7 @@ impl Orders {
         let number = term << 32 | u64::from(self.last);
         let before = self.by_block.insert(order.block, number);
         assert!(before.is_none(), "a block has one order at a time");
+        self.count_uses(&order, Use::add);
         self.by_number.insert(number, Order { number, ..order });
     }
 
@@ -113,6 +167,7 @@ impl Orders {
     pub fn remove(&mut self, number: u64) -> Option<Order> {
         let order = self.by_number.remove(&number)?;
         self.by_block.remove(&order.block);
+        self.count_uses(&order, Use::remove);
         Some(order)
     }
 
@@ -189,7 +244,6 @@ mod tests {
         let mut orders = Orders::default();
         orders.add(3, order(1, 7));
         orders.add(3, order(2, 7));
-        assert!(!orders.may_work(DatanodeHandle(7)) && orders.may_work(DatanodeHandle(8)));
         let numbers: Vec<u64> = orders.to_give(DatanodeHandle(7)).iter().map(|order| order.number).collect();
         assert_eq!(numbers, [3 << 32 | 1, 3 << 32 | 2]);
         assert_eq!(orders.hear(DatanodeHandle(7), &[]), (Vec::new(), Vec::new()), "it has not been told");
@@ -201,6 +255,33 @@ mod tests {
         assert_eq!(orders.give_up(601_000, |_| true), []);
         assert_eq!(orders.give_up(601_001, |_| true).len(), 1);
         assert_eq!(orders.hear(DatanodeHandle(7), &numbers[1..]).1, numbers[1..], "it is told to drop it");
+    }
+
+    #[test]
+    fn small_repairs_are_bounded_by_their_bytes_and_large_ones_by_their_number() {
+        let (mut orders, node) = (Orders::default(), DatanodeHandle(7));
+        let place = |number| Place {
+            index: BlockIndex(0),
+            datanode: DatanodeHandle(number),
+            storage: StorageHandle(number),
+        };
+        let sized = |block, length| Order { length, targets: vec![place(8)], ..order(block, 7) };
+        for block in 0..64 {
+            assert!(orders.may_work(node, 1000, 2), "{block}");
+            orders.add(1, sized(block, 1000));
+        }
+        assert!(!orders.may_work(node, 1000, 2) && orders.may_work(DatanodeHandle(8), 1000, 2));
+        assert!(orders.may_write(DatanodeHandle(8), 1000) && !orders.may_write(DatanodeHandle(8), 200 << 20));
+        let numbers: Vec<u64> = orders.iter().map(|order| order.number).collect();
+        for number in numbers {
+            orders.remove(number);
+        }
+        assert!(orders.loads.values().all(|load| *load == Load::default()), "all is counted out again");
+        for block in 0..2 {
+            assert!(orders.may_work(node, 128 << 20, 2), "the first ones may be of any size");
+            orders.add(1, sized(block, 128 << 20));
+        }
+        assert!(!orders.may_work(node, 1, 2) && orders.may_work(node, 128 << 20, 4), "the bytes are used up");
     }
 
     #[test]

@@ -159,11 +159,12 @@ impl State {
     fn plan(&mut self, steady_ms: u64, random: &mut fastrand::Rng) {
         let ready: Vec<BlockId> = self.queue.ready(steady_ms).take(PLANNED_PER_TICK_MAX).collect();
         for id in ready {
-            let workers = self.datanodes.iter().filter(|node| {
+            let mut workers = self.datanodes.iter();
+            let is_free = workers.any(|node| {
                 self.datanodes.is_live(node.handle, steady_ms, self.rules.silent_ms_max)
-                    && self.orders.may_work(node.handle)
+                    && self.orders.may_work(node.handle, 0, self.rules.repair_streams_hard_max)
             });
-            if workers.count() == 0 {
+            if !is_free {
                 return;
             }
             match self.plan_one(id, steady_ms, random) {
@@ -180,6 +181,10 @@ impl State {
     fn plan_one(&self, id: BlockId, steady_ms: u64, random: &mut fastrand::Rng) -> Planned {
         let Some(block) = self.blocks.get(id) else { return Planned::Impossible };
         let need = self.need(block, steady_ms);
+        let streams = match need.tolerance {
+            Some(0) => self.rules.repair_streams_hard_max,
+            _ => self.rules.repair_streams_max,
+        };
         let is_live = |replica: &Replica| self.standing(replica, steady_ms).is_live();
         let place = |replica: Replica| {
             let Replica { index, datanode, storage, .. } = replica;
@@ -211,8 +216,9 @@ impl State {
             None => {
                 // Who has it and is free sends it; the others are there in case that what it has is damaged.
                 let (free, others): (Vec<Place>, Vec<Place>) =
-                    sources.into_iter().partition(|source| self.may_copy(source));
-                let others = others.into_iter().filter(|source| self.orders.may_read(source.datanode));
+                    sources.into_iter().partition(|source| self.may_copy(source, block.length, streams));
+                let others =
+                    others.into_iter().filter(|source| self.orders.may_read(source.datanode, block.length));
                 if free.is_empty() {
                     return Planned::Busy;
                 }
@@ -223,11 +229,12 @@ impl State {
         if targets.is_empty() || (sources.is_empty() && !is_copy) {
             return Planned::Impossible;
         }
-        let may_write = targets.iter().all(|target| self.orders.may_write(target.datanode));
-        let may_read = sources.iter().all(|source| self.orders.may_read(source.datanode));
+        let may_write = targets.iter().all(|target| self.orders.may_write(target.datanode, block.length));
+        let may_read = sources.iter().all(|source| self.orders.may_read(source.datanode, block.length));
         // A copy is sent by who has it, and a unit is computed where one is to be.
         let mut workers = if is_copy { sources.iter() } else { targets.iter() };
-        let worker = workers.find(|place| self.orders.may_work(place.datanode)).map(|place| place.datanode);
+        let may_work = |place: &&Place| self.orders.may_work(place.datanode, block.length, streams);
+        let worker = workers.find(may_work).map(|place| place.datanode);
         let Some(worker) = worker.filter(|_| may_read && may_write) else { return Planned::Busy };
         Planned::Order(Order {
             number: 0,
@@ -252,8 +259,8 @@ impl State {
         need.missing.without(there).union(leaving.iter().take(spare).collect())
     }
 
-    fn may_copy(&self, source: &Place) -> bool {
-        self.orders.may_work(source.datanode) && self.orders.may_read(source.datanode)
+    fn may_copy(&self, source: &Place, bytes: u64, streams: usize) -> bool {
+        self.orders.may_work(source.datanode, bytes, streams) && self.orders.may_read(source.datanode, bytes)
     }
 
     /// DataNodes that are there, with room, and without the replicas that `is_in_the_way`.

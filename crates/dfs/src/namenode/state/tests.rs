@@ -12,6 +12,7 @@ mod operating;
 mod pipelines;
 mod quotas;
 mod recovering;
+mod repairing;
 mod reports;
 mod restarts;
 mod storage_policies;

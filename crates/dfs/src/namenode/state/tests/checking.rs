@@ -22,7 +22,7 @@ impl Fixture {
         self.check_in_steps(query, &user).0
     }
 
-    fn rot(&mut self, number: usize, block: &ExtendedBlock, length: u64) {
+    pub(super) fn rot(&mut self, number: usize, block: &ExtendedBlock, length: u64) {
         let replica = replica(block, length, ReplicaState::Finalized);
         let notice = Notice {
             storage: format!("DS-{number}"),
