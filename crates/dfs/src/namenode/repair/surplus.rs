@@ -6,12 +6,14 @@ use crate::namenode::blocks::{Block, Fit, Replica};
 
 /// The replicas of a block that may go: more copies than wanted, units that are there twice, and what is damaged or old. They
 /// are told apart by (storage, index), never by DataNode alone. What they leave is on DataNodes that are there, in storages
-/// that have reported since they registered, and not about to go itself.
+/// that have reported since they registered, and not about to go itself. If no DataNode `has_place` for another replica, one that is
+/// damaged goes before its successor is there, which is made in its place.
 pub fn surplus(
     block: &Block,
     copies: usize,
     standing: impl Fn(&Replica) -> Standing,
     rack: impl Fn(DatanodeHandle) -> String,
+    has_place: impl FnOnce() -> bool,
 ) -> Vec<(StorageHandle, BlockIndex)> {
     if !block.is_committed {
         return Vec::new();
@@ -35,12 +37,15 @@ pub fn surplus(
         None => kept.len() >= copies,
     };
     let there = if block.geometry().is_some() { units.len() } else { kept.len() };
+    let is_useless = |replica: &Replica| matches!(block.fit(replica), Fit::Corrupt | Fit::Stale);
+    let is_here =
+        |replica: &Replica| matches!(standing(replica), Standing::Live { .. }) && !replica.is_leaving;
+    let mut useless = block.replicas().filter(|replica| is_useless(replica) && is_here(replica)).peekable();
     if is_whole || there > block.units_needed() {
         // One that is to be replaced where it is has to go first.
-        let is_useless = |replica: &Replica| matches!(block.fit(replica), Fit::Corrupt | Fit::Stale);
-        let there =
-            |replica: &Replica| matches!(standing(replica), Standing::Live { .. }) && !replica.is_leaving;
-        going.extend(block.replicas().filter(is_useless).filter(there));
+        going.extend(useless);
+    } else if useless.peek().is_some() && there == block.units_needed() && !has_place() {
+        going.extend(useless.take(1));
     }
     going.into_iter().map(|replica| (replica.storage, replica.index)).collect()
 }

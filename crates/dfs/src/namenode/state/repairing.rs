@@ -69,7 +69,9 @@ impl State {
         }
         let (stamp, standing) = (block.stamp, |replica: &Replica| self.standing(replica, steady_ms));
         let rack = |node| self.datanodes.node(node).rack.clone();
-        for (storage, _) in surplus(block, self.copies(block), standing, rack) {
+        for (storage, _) in
+            surplus(block, self.copies(block), standing, rack, || self.has_place(block, steady_ms))
+        {
             let node = self.datanodes.storage(storage).datanode;
             self.surplus.entry(node).or_default().insert(id, self.sequence);
         }
@@ -263,6 +265,12 @@ impl State {
         self.orders.may_work(source.datanode, bytes, streams) && self.orders.may_read(source.datanode, bytes)
     }
 
+    /// True if a DataNode without a replica of a block could take one.
+    fn has_place(&self, block: &Block, steady_ms: u64) -> bool {
+        let bytes = block.units().iter().map(|unit| block.unit_length(unit)).max().unwrap_or(0);
+        !self.room(block, bytes, steady_ms, |_| true).is_empty()
+    }
+
     /// DataNodes that are there, with room, and without the replicas that `is_in_the_way`.
     fn room(
         &self,
@@ -424,7 +432,8 @@ impl State {
             let Some(block) = self.blocks.get(id).filter(|block| !block.is_changed) else { continue };
             let standing = |replica: &Replica| self.standing(replica, steady_ms);
             let rack = |node| self.datanodes.node(node).rack.clone();
-            let mut going = surplus(block, self.copies(block), standing, rack);
+            let has_place = || self.has_place(block, steady_ms);
+            let mut going = surplus(block, self.copies(block), standing, rack, has_place);
             going.retain(|(storage, _)| self.datanodes.storage(*storage).datanode == node);
             if going.is_empty() {
                 // One that would have to stay is silent at the moment.
