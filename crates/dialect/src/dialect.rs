@@ -128,7 +128,7 @@ impl Dialect {
         if !state.config_options().sql_parser.enable_ident_normalization {
             names::as_written::quote_names(statement);
         }
-        parse::call_functions(statement)?;
+        parse::call_functions(statement, state)?;
         refuse::honour(statement, state)
     }
 

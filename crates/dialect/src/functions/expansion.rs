@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Ident, ObjectName, Visit, Visitor,
@@ -21,12 +22,18 @@ const VOLATILE: [&str; 6] =
     ["file_row_index", "gen_random_uuid", "input_file_name", "rand", "random", "uuid"];
 
 /// The expansion of the calls of one statement.
-#[derive(Debug, Default)]
-pub(crate) struct Expansion {
+#[derive(Debug)]
+pub(crate) struct Expansion<'a> {
+    state: &'a SessionState,
     copies: usize,
 }
 
-impl Expansion {
+impl<'a> Expansion<'a> {
+    /// That of a statement of this state, whose own functions come first.
+    pub fn new(state: &'a SessionState) -> Self {
+        Self { state, copies: 0 }
+    }
+
     /// Writes a call as what it stands for. Calls within it are written so when they are visited in their turn.
     ///
     /// # Errors
@@ -34,7 +41,7 @@ impl Expansion {
     /// another value each time; `ResourceExhausted` for calls within calls that would be more than [`COPIES_MAX`].
     pub fn expand(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(call) = expr else { return Ok(()) };
-        let Some(definition) = definition_of(&call.name) else { return Ok(()) };
+        let Some(definition) = self.definition_of(&call.name) else { return Ok(()) };
         let FunctionArguments::List(list) = &mut call.args else { return Err(wrong_call(definition)) };
         let Some(parameters) = &definition.parameters else {
             call.name = ObjectName::from(vec![Ident::new(definition.body)]);
@@ -55,6 +62,17 @@ impl Expansion {
         }
         *expr = Expr::Nested(Box::new(body));
         Ok(())
+    }
+
+    fn definition_of(&self, name: &ObjectName) -> Option<&'static Definition> {
+        let [part] = name.0.as_slice() else { return None };
+        let name = part.as_ident()?.value.to_ascii_lowercase();
+        let state = self.state;
+        let is_own = state.scalar_functions().contains_key(&name)
+            || state.aggregate_functions().contains_key(&name)
+            || state.window_functions().contains_key(&name)
+            || state.higher_order_functions().contains_key(&name);
+        if is_own { None } else { defined(&name) }
     }
 
     /// Puts arguments in the places of parameters.
@@ -95,12 +113,6 @@ impl Expansion {
         });
         Ok(())
     }
-}
-
-fn definition_of(name: &ObjectName) -> Option<&'static Definition> {
-    let [part] = name.0.as_slice() else { return None };
-    let name = &part.as_ident()?.value;
-    defined(&name.to_ascii_lowercase())
 }
 
 fn value_of(argument: &FunctionArg) -> Option<Expr> {

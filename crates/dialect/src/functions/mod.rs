@@ -1,6 +1,6 @@
 //! Functions that are defined by an expression of others: what Spark, DuckDB and others have by another name, where they agree, or where
 //! one alone has the name. `table.tsv` has a line for each. A call is the expression before the statement is planned, so that all that
-//! holds for the expression holds for the call.
+//! holds for the expression holds for the call. A function that an engine has itself by the same name comes first.
 //!
 //! - [`expansion`]: calls become expressions;
 //! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table.

@@ -120,8 +120,8 @@ fn parsed(tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement>
 ///
 /// # Errors
 /// Those of [`Expansion::expand`].
-pub(crate) fn call_functions(statement: &mut Statement) -> Result<()> {
-    match walk(statement, &mut Calls::default()) {
+pub(crate) fn call_functions(statement: &mut Statement, state: &SessionState) -> Result<()> {
+    match walk(statement, &mut Calls { expansion: Expansion::new(state) }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -173,12 +173,11 @@ impl VisitorMut for Corrections {
     }
 }
 
-#[derive(Default)]
-struct Calls {
-    expansion: Expansion,
+struct Calls<'a> {
+    expansion: Expansion<'a>,
 }
 
-impl VisitorMut for Calls {
+impl VisitorMut for Calls<'_> {
     type Break = Error;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -200,6 +199,7 @@ impl VisitorMut for Calls {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use datafusion::execution::session_state::SessionStateBuilder;
     use datafusion::sql::parser::DFParser;
 
     use super::*;
@@ -212,16 +212,20 @@ pub(crate) mod tests {
         statement.to_string()
     }
 
+    fn state() -> SessionState {
+        SessionStateBuilder::new().with_default_features().build()
+    }
+
     /// The statement of a text once operators are called as functions.
     pub(crate) fn called(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
-        call_functions(&mut statement).unwrap();
+        call_functions(&mut statement, &state()).unwrap();
         statement.to_string()
     }
 
     /// The error of a text whose calls cannot be expanded.
     pub(crate) fn not_called(written: &str) -> Error {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
-        call_functions(&mut statement).unwrap_err()
+        call_functions(&mut statement, &state()).unwrap_err()
     }
 }
