@@ -269,9 +269,13 @@ def refusals(clients, folder, query):
     for number, (text, reason) in enumerate(cases):
         code, said = Query(folder, text, f"wrong{number}", query.checkpoint).ended()
         assert code == 2 and reason in said, (reason, code, said[-2000:])
-    checkpoints = query.said().count('"event":"progress"')
-    time.sleep(1)
-    assert query.process.poll() is None and query.said().count('"event":"progress"') > checkpoints, query.said()[-2000:]
+    checkpoints = len(query.events("progress"))
+
+    def goes_on():
+        if len(query.events("progress")) == checkpoints:
+            raise TimeoutError("no checkpoint since")
+
+    harness.wait_until(goes_on, "another checkpoint", lambda: query.process.poll() is None)
     assert query.said().count('"event":"started"') == len(SINKS), query.said()[-2000:]
 
 
