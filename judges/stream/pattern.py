@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import harness
 from broker import run
-from thread import WITHIN, Query, check, ended_at, entries, ids, in_turn, job, order, passing
+from thread import WITHIN, Query, check, ended_at, entries, ids, in_turn, job, order, passing, started
 
 LOOK = "'scan.topic-partition-discovery.interval' = '300 ms'"
 
@@ -149,11 +149,6 @@ def kills(clients, folder, count):
 def progressed(query):
     if not query.events("progress"):
         raise OSError("no progress yet")
-
-
-def started(query):
-    if not query.events("started"):
-        raise OSError("not started yet")
 
 
 def lag(clients, folder):

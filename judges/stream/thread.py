@@ -210,6 +210,11 @@ def kills(clients, folder, count):
     print(f"{count} kills: {len(numbers)} records in, each of {wanted} out, {repeats} repeated")
 
 
+def started(query):
+    if not query.events("started"):
+        raise OSError("not started yet")
+
+
 def ended_at(query, ends):
     """Waits until a checkpoint has all."""
 
@@ -254,7 +259,7 @@ def second_process(clients, folder):
     clients.create("orders3", "large3")
     producer = clients.producer()
     first = Query(folder, job(clients.broker, "orders3", "large3"), "two")
-    time.sleep(2)
+    harness.wait_until(lambda: started(first), "the first process", lambda: first.process.poll() is None)
     second = Query(folder, first.text, "two-b")
     time.sleep(1)
     for number in range(300):
