@@ -1,23 +1,20 @@
 //! Memory of the copies that an operator makes of its input, asked for before it makes them.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 use yeoul_dialect::error::Shortage;
 use yeoul_memory::{Claim, ProcessMemory};
 
+use super::passing::{Passing, PassingExec};
 use crate::Error;
 use crate::answer::room_hint;
 use crate::memory::pool::PromisePool;
@@ -27,9 +24,11 @@ const CLAIM_BYTES_MIN: usize = 1 << 20;
 
 /// The input of an operator that gathers batches until they have so many rows, whatever these weigh, and then copies all of them at
 /// once, without asking the pool. Each batch that it is given is claimed here until that copy is made.
-#[derive(Debug)]
-pub(crate) struct CopyClaimExec {
-    input: Arc<dyn ExecutionPlan>,
+pub(crate) type CopyClaimExec = PassingExec<CopyClaim>;
+
+/// Claims of the copies of one operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyClaim {
     /// Places in which the operator gathers.
     outputs: usize,
 }
@@ -37,61 +36,27 @@ pub(crate) struct CopyClaimExec {
 impl CopyClaimExec {
     pub(crate) fn new(input: Arc<dyn ExecutionPlan>, outputs: usize) -> Self {
         assert!(outputs > 0, "an operator without output");
-        Self { input, outputs }
+        Self { input, passing: CopyClaim { outputs } }
     }
 }
 
-impl DisplayAs for CopyClaimExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CopyClaimExec")
-    }
-}
+impl Passing for CopyClaim {
+    const NAME: &'static str = "CopyClaimExec";
 
-impl ExecutionPlan for CopyClaimExec {
-    fn name(&self) -> &str {
-        "CopyClaimExec"
+    fn parameters(&self) -> String {
+        String::new()
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
+    fn execute(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().expect("it has one child");
-        Ok(Arc::new(Self::new(input, self.outputs)))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let batch_rows = context.session_config().batch_size();
         let runtime = context.runtime_env();
         let process = PromisePool::process_of(&runtime.memory_pool).cloned();
-        let input = self.input.execute(partition, context)?;
+        let input = input.execute(partition, context)?;
         let Some(process) = process else { return Ok(input) };
         let gathered =
             Gathered { batch_rows, rows_max: batch_rows.saturating_mul(self.outputs), ..Gathered::default() };

@@ -4,6 +4,7 @@
 //! - [`copy_claim`]: the memory of the copies that an operator makes, asked for before;
 //! - [`grace_hash_join`]: a hash join that spills, [`buckets`], the division of its input on disk, and [`lent_memory`], what
 //!   it leaves to the join of a bucket;
+//! - [`passing`]: operators that give the rows of their input as they are;
 //! - [`round_limit`]: stops a recursive query that never ends;
 //! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows.
 
@@ -12,5 +13,6 @@ mod buckets;
 pub(crate) mod copy_claim;
 pub(crate) mod grace_hash_join;
 mod lent_memory;
+mod passing;
 pub(crate) mod round_limit;
 pub(crate) mod selective_parquet;

@@ -1,21 +1,22 @@
-use std::fmt;
+//! Limit of the rounds of a `WITH RECURSIVE`.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use yeoul_base::ErrorKind;
 
+use super::passing::{Passing, PassingExec};
 use crate::Error;
 
 /// The recursive term of a `WITH RECURSIVE`, which stops one that never ends.
-#[derive(Debug)]
-pub(crate) struct RoundLimitExec {
-    term: Arc<dyn ExecutionPlan>,
+pub(crate) type RoundLimitExec = PassingExec<RoundLimit>;
+
+/// Rounds that a recursive term may have, and those that have begun.
+#[derive(Clone, Debug)]
+pub(crate) struct RoundLimit {
     name: String,
     rounds_max: u64,
     /// The rounds that have begun.
@@ -24,58 +25,24 @@ pub(crate) struct RoundLimitExec {
 
 impl RoundLimitExec {
     pub(crate) fn new(term: Arc<dyn ExecutionPlan>, name: &str, rounds_max: u64) -> Self {
-        Self { term, name: name.to_owned(), rounds_max, rounds: Arc::default() }
+        let passing = RoundLimit { name: name.to_owned(), rounds_max, rounds: Arc::default() };
+        Self { input: term, passing }
     }
 }
 
-impl DisplayAs for RoundLimitExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RoundLimitExec: rounds={}", self.rounds_max)
-    }
-}
+impl Passing for RoundLimit {
+    const NAME: &'static str = "RoundLimitExec";
 
-impl ExecutionPlan for RoundLimitExec {
-    fn name(&self) -> &str {
-        "RoundLimitExec"
+    fn parameters(&self) -> String {
+        format!("rounds={}", self.rounds_max)
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.term.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.term]
-    }
-
-    fn apply_expressions(
+    fn execute(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let term = children.pop().expect("it has one child");
-        let (name, rounds) = (self.name.clone(), Arc::clone(&self.rounds));
-        Ok(Arc::new(Self { term, name, rounds_max: self.rounds_max, rounds }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         if self.rounds.fetch_add(1, Ordering::Relaxed) >= self.rounds_max {
             let what = format!(
                 "the recursive WITH '{}' has no end after {} rounds, which is the limit",
@@ -85,6 +52,6 @@ impl ExecutionPlan for RoundLimitExec {
                 .with_hint("end it with a WHERE in its recursive part; generate_series makes long series")
                 .into());
         }
-        self.term.execute(partition, context)
+        input.execute(partition, context)
     }
 }
