@@ -2,6 +2,7 @@
 
 mod from_datafusion;
 mod other_names;
+mod syntax_tree;
 
 use std::error::Error as StdError;
 use std::fmt;

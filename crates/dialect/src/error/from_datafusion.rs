@@ -12,6 +12,7 @@ use url::Url;
 use yeoul_base::ErrorKind;
 
 use super::other_names::written_as;
+use super::syntax_tree::without_tree;
 use super::{Error, Shortage, TARGET_FULL, is_full};
 use crate::{Place, Span, suggest};
 
@@ -391,6 +392,7 @@ impl Error {
         // DataFusion takes a call with the wrong types for a defect of its own; what follows is of no use to the person.
         let message = message.split("This issue was likely caused by a bug").next().unwrap_or(message).trim();
         let message = message.strip_prefix("Internal error: ").unwrap_or(message);
+        let message = &*without_tree(message);
         let (text, hint) =
             match message.split_once("\nDid you mean ").or_else(|| message.split_once(". Did you mean ")) {
                 Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),

@@ -1,27 +1,20 @@
 //! What functions of Spark, DuckDB and PostgreSQL are written as here, if not by that name.
 
 /// Names of other systems, in order, with what to write.
-const WRITTEN_AS: [(&str, &str); 20] = [
+const WRITTEN_AS: [(&str, &str); 13] = [
     ("age", "timestamp - timestamp"),
     ("dayofweek", "extract(dow FROM t)"),
-    ("explode", "unnest(list)"),
-    ("hex", "encode(x, 'hex'), or to_hex(n)"),
     ("json_extract", "json text is not read by functions; read the file as NDJSON"),
     ("make_timestamp", "a text: '2024-01-05 10:00:00'::TIMESTAMP"),
     ("mode", "GROUP BY x ORDER BY count(*) DESC LIMIT 1"),
     ("quantile", "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"),
     ("rand", "random()"),
-    ("regexp_extract", "regexp_match(text, pattern)[1]"),
     ("second", "extract(second FROM t)"),
-    ("sha2", "sha256(x)"),
     ("split", "string_to_array(text, ',')"),
-    ("str_split", "string_to_array(text, ',')"),
     ("strftime", "to_char(t, '%Y-%m-%d')"),
-    ("string_split", "string_to_array(text, ',')"),
     ("strptime", "to_timestamp(text, '%Y-%m-%d')"),
     ("struct_pack", "named_struct('a', 1)"),
     ("sysdate", "now()"),
-    ("typeof", "arrow_typeof(x)"),
 ];
 
 /// The expression to write instead of a function that is none here.
