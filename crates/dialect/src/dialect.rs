@@ -6,6 +6,7 @@ use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 
+use crate::functions::macros::Macros;
 use crate::names::cast_names::CastNames;
 use crate::numbers::settings::NumberSettings;
 use crate::refuse::Questions;
@@ -15,8 +16,9 @@ use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
 use crate::time::{date_format, time_functions, time_series, time_zone};
+use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
-use crate::{Result, names, numbers, parse, plan, refuse, rules};
+use crate::{Result, names, numbers, parse, plan, refuse, rules, text};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,12 +85,16 @@ impl Dialect {
         engine: &[Step<PhysicalRule>],
     ) -> Result<SessionState> {
         let mut state = builder.build();
+        let config = state.config_mut();
+        *config = std::mem::take(config).with_extension(Arc::new(Macros::default()));
         state.register_expr_planner(Arc::new(CastNames))?;
         state.register_expr_planner(Arc::new(DateArithmetic))?;
         numbers::register(&mut state)?;
         list_functions::register(&mut state)?;
         time_functions::register(&mut state)?;
         time_series::register(&mut state);
+        text::register(&mut state)?;
+        state.register_udf(Arc::new(TypeOf::default().into()))?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.
         let mut planners: Vec<Arc<dyn ExprPlanner>> =

@@ -2,3 +2,5 @@
 
 pub use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParser, ExplainStatement, Statement};
 pub use datafusion::sql::sqlparser::{ast, dialect, keywords, parser, tokenizer};
+
+pub use crate::parse::grammar::Grammar;

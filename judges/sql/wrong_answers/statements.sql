@@ -169,7 +169,7 @@ SELECT first_value(n) FILTER (WHERE n > 1) OVER (ORDER BY n) FROM t;
 SELECT corr(DISTINCT n, x) FROM t;
 --> refused: DISTINCT
 SELECT array(SELECT n FROM t);
---> refused: array_agg
+--> [1, 2, 3, 4]
 SELECT sum(x) RESPECT NULLS FROM t;
 --> refused: NULLS
 SELECT trim('xay', 'x', 'y');

@@ -79,7 +79,7 @@ SELECT strftime(now(), '%Y');
 --> refused: to_char
 
 SELECT typeof('a');
---> refused: write arrow_typeof
+--> VARCHAR
 
 SELECT b, a FROM (VALUES (2, 1), (1, 2), (3, 1)) AS v(a, b) ORDER BY ALL;
 --> 1 | 2

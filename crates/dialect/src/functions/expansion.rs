@@ -10,7 +10,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use yeoul_base::ErrorKind;
 
-use super::{Definition, defined};
+use super::macros::{Macro, Macros};
+use super::{Definition, defined, is_of_engine};
+use crate::names::normalized;
 use crate::parse::visit::each_expression;
 use crate::{Error, Result};
 
@@ -41,42 +43,56 @@ impl<'a> Expansion<'a> {
     /// another value each time; `ResourceExhausted` for calls within calls that would be more than [`COPIES_MAX`].
     pub fn expand(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(call) = expr else { return Ok(()) };
-        let Some(definition) = self.definition_of(&call.name) else { return Ok(()) };
-        let FunctionArguments::List(list) = &mut call.args else { return Err(wrong_call(definition)) };
-        let Some(parameters) = &definition.parameters else {
-            call.name = ObjectName::from(vec![Ident::new(definition.body)]);
+        let [part] = call.name.0.as_slice() else { return Ok(()) };
+        let Some(name) = part.as_ident() else { return Ok(()) };
+        if is_of_engine(&name.value.to_ascii_lowercase(), self.state) {
+            return Ok(());
+        }
+        *expr = if let Some(of) = Macros::get(self.state, &normalized(name)) {
+            self.expanded(call, &Callee::of_session(&of))?
+        } else if let [first, ..] = defined(&name.value.to_ascii_lowercase()) {
+            let number = match &call.args {
+                FunctionArguments::List(list) => list.args.len(),
+                // It is refused by that.
+                FunctionArguments::Subquery(_) => return Ok(()),
+                FunctionArguments::None => return Err(wrong_arguments(first)),
+            };
+            let has_so_many =
+                |of: &&Definition| of.parameters.as_ref().is_none_or(|names| names.len() == number);
+            let fitting = defined(first.name).iter().find(has_so_many).unwrap_or(first);
+            let Some(callee) = Callee::of_table(fitting) else {
+                call.name = ObjectName::from(vec![Ident::new(fitting.body)]);
+                return Ok(());
+            };
+            self.expanded(call, &callee)?
+        } else {
             return Ok(());
         };
-        let arguments: Option<Vec<Expr>> = list.args.iter().map(value_of).collect();
-        let arguments = arguments.filter(|arguments| arguments.len() == parameters.len());
-        let Some(arguments) = arguments else { return Err(wrong_call(definition)) };
-        let mut body = definition.expr.clone();
-        // Clauses have columns of the statement, and come into the body only once its own names are arguments.
-        self.put(&mut body, definition, parameters.iter().copied().zip(arguments).collect())?;
-        match definition.aggregate {
-            Some(aggregate) => {
-                hand_over(call, aggregate, &mut body).ok_or_else(|| wrong_clauses(definition))?
-            }
-            None if has_clauses(call) => return Err(wrong_clauses(definition)),
-            None => {}
-        }
-        *expr = Expr::Nested(Box::new(body));
         Ok(())
     }
 
-    fn definition_of(&self, name: &ObjectName) -> Option<&'static Definition> {
-        let [part] = name.0.as_slice() else { return None };
-        let name = part.as_ident()?.value.to_ascii_lowercase();
-        let state = self.state;
-        let is_own = state.scalar_functions().contains_key(&name)
-            || state.aggregate_functions().contains_key(&name)
-            || state.window_functions().contains_key(&name)
-            || state.higher_order_functions().contains_key(&name);
-        if is_own { None } else { defined(&name) }
+    fn expanded(&mut self, call: &mut Function, callee: &Callee<'_>) -> Result<Expr> {
+        let FunctionArguments::List(list) = &mut call.args else { return Err(callee.wrong_call()) };
+        let arguments: Option<Vec<Expr>> = list.args.iter().map(value_of).collect();
+        let mut arguments = arguments.ok_or_else(|| callee.wrong_call())?;
+        let missing = callee.parameters.len().checked_sub(arguments.len());
+        let Some(defaults) = missing.and_then(|missing| callee.defaults.len().checked_sub(missing)) else {
+            return Err(callee.wrong_call());
+        };
+        arguments.extend_from_slice(&callee.defaults[defaults..]);
+        let mut body = callee.body.clone();
+        // Clauses have columns of the statement, and come into the body only once its own names are arguments.
+        self.put(&mut body, callee, callee.parameters.iter().copied().zip(arguments).collect())?;
+        match callee.aggregate {
+            Some(aggregate) => hand_over(call, aggregate, &mut body).ok_or_else(|| callee.wrong_clauses())?,
+            None if has_clauses(call) => return Err(callee.wrong_clauses()),
+            None => {}
+        }
+        Ok(Expr::Nested(Box::new(body)))
     }
 
     /// Puts arguments in the places of parameters.
-    fn put(&mut self, body: &mut Expr, of: &Definition, arguments: HashMap<&str, Expr>) -> Result<()> {
+    fn put(&mut self, body: &mut Expr, of: &Callee<'_>, arguments: HashMap<&str, Expr>) -> Result<()> {
         let mut uses: HashMap<&str, usize> = HashMap::new();
         for name in arguments.keys() {
             let mut count = 0;
@@ -87,8 +103,7 @@ impl<'a> Expansion<'a> {
             if uses[name] < 2 {
                 continue;
             }
-            let mut seen = Seen::default();
-            let _ = argument.visit(&mut seen);
+            let seen = Seen::of(argument);
             if let Some(volatile) = seen.volatile {
                 let text = format!("not supported: {volatile}() within an argument of {}", of.name);
                 let hint = format!(
@@ -107,7 +122,7 @@ impl<'a> Expansion<'a> {
         }
         each_expression(body, &mut |expr| {
             let Expr::Identifier(name) = expr else { return };
-            if let Some(argument) = arguments.get(name.value.as_str()) {
+            if let Some(argument) = arguments.get(normalized(name).as_str()) {
                 *expr = Expr::Nested(Box::new(argument.clone()));
             }
         });
@@ -123,7 +138,7 @@ fn value_of(argument: &FunctionArg) -> Option<Expr> {
 }
 
 fn is_named(expr: &Expr, name: &str) -> bool {
-    matches!(expr, Expr::Identifier(found) if found.value == name)
+    matches!(expr, Expr::Identifier(found) if normalized(found) == name)
 }
 
 fn has_clauses(call: &Function) -> bool {
@@ -182,23 +197,66 @@ fn hand_over(call: &mut Function, aggregate: &str, body: &mut Expr) -> Option<()
     given
 }
 
-fn wrong_call(definition: &Definition) -> Error {
-    let count = definition.parameters.as_ref().map_or(0, Vec::len);
-    let s = if count == 1 { "" } else { "s" };
-    let text = format!("the function {} takes {count} argument{s}", definition.name);
+fn wrong_arguments(definition: &Definition) -> Error {
+    let text = format!("the function {} takes values", definition.name);
     Error::new(ErrorKind::Invalid, text).with_hint(format!("write {}", definition.signature()))
 }
 
-fn wrong_clauses(definition: &Definition) -> Error {
-    let text = format!("a clause that the function {} does not have", definition.name);
-    Error::new(ErrorKind::Invalid, text).with_hint(format!("it stands for {}", definition.body))
+/// A function that is called, of the table or of the session.
+struct Callee<'a> {
+    name: &'a str,
+    parameters: Vec<&'a str>,
+    /// Values of the last parameters that a call may leave out.
+    defaults: &'a [Expr],
+    aggregate: Option<&'a str>,
+    body: &'a Expr,
 }
 
-/// What there is in an argument.
+impl<'a> Callee<'a> {
+    /// One of the table; `None` if it is another name of a function.
+    fn of_table(definition: &'a Definition) -> Option<Self> {
+        let parameters = definition.parameters.clone()?;
+        let Definition { name, aggregate, expr: body, .. } = definition;
+        Some(Self { name, parameters, defaults: &[], aggregate: *aggregate, body })
+    }
+
+    /// One of the session.
+    fn of_session(of: &'a Macro) -> Self {
+        let Macro { name, parameters, defaults, body } = of;
+        let parameters = parameters.iter().map(String::as_str).collect();
+        Self { name, parameters, defaults, aggregate: None, body }
+    }
+
+    fn wrong_call(&self) -> Error {
+        let count = self.parameters.len();
+        let s = if count == 1 { "" } else { "s" };
+        let text = format!("the function {} takes {count} argument{s}", self.name);
+        let hint = format!("write {}({})", self.name, self.parameters.join(", "));
+        Error::new(ErrorKind::Invalid, text).with_hint(hint)
+    }
+
+    fn wrong_clauses(&self) -> Error {
+        let text = format!("a clause that the function {} does not have", self.name);
+        Error::new(ErrorKind::Invalid, text).with_hint(format!("it stands for {}", self.body))
+    }
+}
+
+/// Contents of an expression that is to be copied.
 #[derive(Default)]
-struct Seen {
-    expressions: usize,
-    volatile: Option<String>,
+pub(crate) struct Seen {
+    /// Number of expressions in it, with itself.
+    pub expressions: usize,
+    /// Name of a function with another answer at each call.
+    pub volatile: Option<String>,
+}
+
+impl Seen {
+    /// Those of an expression.
+    pub fn of(expr: &Expr) -> Self {
+        let mut seen = Self::default();
+        let _ = expr.visit(&mut seen);
+        seen
+    }
 }
 
 impl Visitor for Seen {
@@ -293,7 +351,7 @@ mod tests {
             assert_eq!(is_volatile, VOLATILE.contains(&name.as_str()), "{name}");
         }
         for name in VOLATILE {
-            assert!(state.scalar_functions().contains_key(name) || defined(name).is_some(), "{name}");
+            assert!(state.scalar_functions().contains_key(name) || !defined(name).is_empty(), "{name}");
         }
     }
 

@@ -3,18 +3,22 @@
 //! holds for the expression holds for the call. A function that an engine has itself by the same name comes first.
 //!
 //! - [`expansion`]: calls become expressions;
+//! - [`macros`]: functions that a session defines;
 //! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table.
 
 mod expansion;
+pub(crate) mod macros;
 mod reference;
 
 use std::sync::LazyLock;
 
+use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-pub(crate) use expansion::Expansion;
+use crate::syntax::Grammar;
+
+pub(crate) use expansion::{Expansion, Seen};
 pub use reference::page;
 
 /// Parameters of a function that has those of another one, whose name is its body.
@@ -40,16 +44,25 @@ pub struct Definition {
     expr: Expr,
 }
 
-/// All of them, in the order of their names.
+/// All of them, in the order of their names, and of the numbers of their arguments.
 pub static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
     let lines = include_str!("table.tsv").lines().filter(|line| !line.starts_with('#'));
     lines.map(Definition::parse).collect()
 });
 
-/// The function of a name in small letters.
-pub fn defined(name: &str) -> Option<&'static Definition> {
-    let found = DEFINITIONS.binary_search_by(|definition| definition.name.cmp(name)).ok()?;
-    DEFINITIONS.get(found)
+/// The functions of a name in small letters: more than one if they have other numbers of arguments.
+pub fn defined(name: &str) -> &'static [Definition] {
+    let from = DEFINITIONS.partition_point(|definition| definition.name < name);
+    let number = DEFINITIONS[from..].partition_point(|definition| definition.name == name);
+    &DEFINITIONS[from..from + number]
+}
+
+/// True for a function that an engine calls itself, by its name in small letters.
+fn is_of_engine(name: &str, state: &SessionState) -> bool {
+    state.scalar_functions().contains_key(name)
+        || state.aggregate_functions().contains_key(name)
+        || state.window_functions().contains_key(name)
+        || state.higher_order_functions().contains_key(name)
 }
 
 impl Definition {
@@ -58,7 +71,7 @@ impl Definition {
         let [name, parameters, aggregate, body, description, example, answer] = columns[..] else {
             panic!("table.tsv: a line with {} columns: {line}", columns.len())
         };
-        let parser = Parser::new(&GenericDialect {}).try_with_sql(body);
+        let parser = Parser::new(&Grammar).try_with_sql(body);
         let expr = parser.and_then(|mut parser| parser.parse_expr());
         Self {
             name,
@@ -91,10 +104,11 @@ mod tests {
     fn names_are_in_order_and_no_others_have_them() {
         let builder = SessionStateBuilder::new().with_default_features();
         let state = Dialect::default().session_state(builder, &[]).unwrap();
-        assert!(DEFINITIONS.is_sorted_by(|a, b| a.name < b.name));
+        let key = |of: &Definition| (of.name, of.parameters.as_ref().map(Vec::len));
+        assert!(DEFINITIONS.is_sorted_by(|a, b| key(a) < key(b)));
         for definition in DEFINITIONS.iter() {
             let name = definition.name;
-            assert!(defined(name).is_some_and(|found| found.name == name));
+            assert!(defined(name).iter().any(|found| std::ptr::eq(found, definition)));
             assert!(
                 !state.scalar_functions().contains_key(name)
                     && !state.aggregate_functions().contains_key(name)
@@ -103,6 +117,6 @@ mod tests {
                 "{name} is a function already"
             );
         }
-        assert!(defined("no_such").is_none());
+        assert!(defined("no_such").is_empty());
     }
 }

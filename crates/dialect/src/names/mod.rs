@@ -3,6 +3,8 @@
 //! - [`as_written`]: names that keep their letters;
 //! - [`cast_keys`]: keys that differ by a cast only; [`cast_names`]: casts within aggregates, as names tell them apart;
 //! - [`column_texts`]: headings of an answer's columns that have no name;
+//! - [`earlier_aliases`]: aliases that a `SELECT` uses again;
+//! - [`free_names`]: names that an expression has from where it stands;
 //! - [`join_mark`]: finds the joins with `USING`, and `NATURAL` ones, in a plan that is being made;
 //! - [`join_names`]: lets a statement name their columns as SQL does;
 //! - [`joined_columns`]: names of the columns of such a join;
@@ -15,6 +17,8 @@ pub(crate) mod as_written;
 mod cast_keys;
 pub(crate) mod cast_names;
 pub(crate) mod column_texts;
+pub(crate) mod earlier_aliases;
+pub(crate) mod free_names;
 pub(crate) mod join_mark;
 pub(crate) mod join_names;
 pub(crate) mod joined_columns;

@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
+    AccessExpr, BinaryOperator, Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value,
+    VisitorMut,
 };
 
 use crate::names::column_texts::select_of;
@@ -127,7 +128,12 @@ fn name_of(item: &SelectItem) -> Option<String> {
         SelectItem::ExprWithAlias { alias, .. } => Some(normalized(alias)),
         SelectItem::UnnamedExpr(expr) => {
             let mut expr = expr.clone();
-            let ControlFlow::Continue(()) = walk_in(&mut expr, &mut Bare);
+            while let Expr::Nested(inner) = &mut expr {
+                expr = take(inner);
+            }
+            if !matches!(expr, Expr::Subquery(_)) {
+                let ControlFlow::Continue(()) = walk_in(&mut expr, &mut Bare);
+            }
             Some(match &expr {
                 Expr::Identifier(name) => normalized(name),
                 Expr::CompoundIdentifier(parts) => parts.last().map(normalized).unwrap_or_default(),
@@ -167,6 +173,18 @@ impl VisitorMut for Bare {
             | Expr::AtTimeZone { timestamp: inner, .. }
             | Expr::Nested(inner) => *expr = take(inner),
             Expr::TypedString(typed) => *expr = Expr::Value(typed.value.clone()),
+            // Its names say nothing of a query.
+            Expr::Exists { negated, .. } => *expr = named(if *negated { "NOT EXISTS" } else { "EXISTS" }),
+            Expr::InSubquery { expr: value, negated, .. } => {
+                let of = named(if *negated { "NOT IN" } else { "IN" });
+                *expr = Expr::Tuple(vec![take(value), of]);
+            }
+            Expr::Subquery(_) => *expr = named("SELECT"),
+            Expr::BinaryOp { op, .. }
+                if matches!(op, BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide) =>
+            {
+                *op = BinaryOperator::Divide;
+            }
             Expr::Identifier(name) => *name = Ident::new(normalized(name)),
             Expr::CompoundIdentifier(parts) => {
                 if let Some(name) = parts.last() {
@@ -185,6 +203,10 @@ impl VisitorMut for Bare {
         }
         ControlFlow::Continue(())
     }
+}
+
+fn named(name: &str) -> Expr {
+    Expr::Identifier(Ident::with_quote('"', name))
 }
 
 fn take(expr: &mut Expr) -> Expr {

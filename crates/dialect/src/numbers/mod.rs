@@ -37,6 +37,7 @@ pub(crate) mod float_decimals;
 mod float_extremes;
 mod float_frames;
 pub mod framed_accumulator;
+mod integer_division;
 mod number_functions;
 mod quotients;
 mod regression;
@@ -61,6 +62,7 @@ use crate::Error;
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
+    state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;
     let signum = state.udf("signum")?;
     state.register_udf(Arc::new(signum.as_ref().clone().with_aliases(["sign"])))?;

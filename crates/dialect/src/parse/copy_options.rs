@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use yeoul_base::ErrorKind;
 
 use super::span::span_of;
+use super::words::{closing, is, words};
 use crate::{Error, Result};
 
 /// Their options, and the names that these have here.
@@ -31,8 +32,7 @@ const LEVELS: [(&str, &str); 3] = [("zstd", "zstd(3)"), ("gzip", "gzip(6)"), ("b
 /// # Errors
 /// `Invalid` for an option that is not known, with those that are.
 pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
-    let words: Vec<usize> =
-        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let words = words(tokens);
     let token = |word: usize| words.get(word).map(|at| &tokens[*at].token);
     if !token(0).is_some_and(|first| is(first, Keyword::COPY)) {
         return Ok(());
@@ -54,10 +54,6 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     Ok(())
 }
 
-fn is(token: &Token, keyword: Keyword) -> bool {
-    matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
-}
-
 /// The `TO` of a `COPY`, which is within no parentheses.
 fn behind_source(words: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut depth = 0;
@@ -69,20 +65,6 @@ fn behind_source(words: &[usize], tokens: &[TokenWithSpan]) -> Option<usize> {
         }
         false
     })
-}
-
-/// The parenthesis that closes one.
-fn closing(words: &[usize], tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
-    let mut depth = 0;
-    let behind = words[open..].iter().position(|at| {
-        match tokens[*at].token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    })?;
-    Some(open + behind)
 }
 
 /// The tokens between the commas of a list.

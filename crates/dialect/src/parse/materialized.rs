@@ -4,11 +4,12 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::{is, words};
+
 /// Takes these words out of a statement.
 pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>) {
-    let words: Vec<usize> =
-        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
-    let is = |word: usize, keyword: Keyword| matches!(&tokens[words[word]].token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none());
+    let words = words(tokens);
+    let is = |word: usize, keyword| is(&tokens[words[word]].token, keyword);
     let mut left_out = Vec::new();
     for word in 1..words.len().saturating_sub(1) {
         if !is(word, Keyword::MATERIALIZED) || tokens[words[word + 1]].token != Token::LParen {

@@ -5,44 +5,62 @@
 //! - [`chains`]: thousands of operators in a row;
 //! - [`copy_options`]: options of `COPY` in parentheses;
 //! - [`doubles`]: numbers with an exponent;
+//! - [`first_subqueries`]: a subquery first in the list of an `IN`;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
+//! - [`grammar`]: what the parser reads;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
 //! - [`intervals`]: units, fields and signs of intervals;
-//! - [`lateral_unnest`]: `unnest` in a `FROM`;
+//! - [`lateral_unnest`]: `unnest` in a `FROM`; [`lateral_views`]: `LATERAL VIEW`;
+//! - [`list_queries`]: `ARRAY(SELECT …)`;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
-//! - [`numbers`]: words directly after a number;
+//! - [`numbers`]: `_` in numbers, and words directly after one;
 //! - [`order_by_all`]: `ORDER BY ALL`;
+//! - [`pivots`]: `PIVOT` and `UNPIVOT`;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
+//! - [`row_subqueries`]: rows that are compared with those of a query;
 //! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens;
+//! - [`summaries`]: `SUMMARIZE`;
 //! - [`synonyms`]: what others write by another name;
+//! - [`table_queries`]: `TABLE t`; [`template`]: pieces of SQL that rewritings fill;
 //! - [`time_zones`]: `AT TIME ZONE`;
 //! - [`timestamps`]: texts with nanoseconds;
 //! - [`visit`]: visits of the SQL in a statement;
-//! - [`wide_integers`]: integers with more digits than 64 bits hold.
+//! - [`wide_integers`]: integers with more digits than 64 bits hold;
+//! - [`words`]: tokens without the blanks between them.
 
 mod ambiguous;
 mod any_of;
 pub(crate) mod chains;
 mod copy_options;
 mod doubles;
+mod first_subqueries;
 mod from_first;
 pub(crate) mod function_call;
+pub(crate) mod grammar;
 mod grouping_tuples;
 mod intervals;
 mod lateral_unnest;
+mod lateral_views;
+mod list_queries;
 mod materialized;
 mod numbers;
 mod order_by_all;
+mod pivots;
 mod precedence;
+mod row_subqueries;
 mod similar;
 mod span;
+pub(crate) mod summaries;
 mod synonyms;
+mod table_queries;
+pub(crate) mod template;
 mod time_zones;
 mod timestamps;
 pub(crate) mod visit;
 mod wide_integers;
+mod words;
 
 use std::ops::ControlFlow;
 
@@ -56,6 +74,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 use yeoul_base::ErrorKind;
 
+use self::grammar::Grammar;
 use self::visit::walk;
 use crate::functions::Expansion;
 use crate::{Error, Result};
@@ -80,12 +99,17 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     intervals::make_singular(&mut tokens);
     materialized::leave_out(&mut tokens);
     copy_options::translate(&mut tokens)?;
+    table_queries::write_from(&mut tokens);
+    first_subqueries::put_last(&mut tokens);
+    numbers::join_digits(&mut tokens);
     let mut statement = parsed(tokens, state)?;
     synonyms::without_temporary(&mut statement);
     synonyms::translate_pattern(&mut statement);
+    synonyms::delete_all(&mut statement);
     numbers::check(&written)?;
     wide_integers::check(&written)?;
     doubles::check(&written)?;
+    summaries::check(&written, &statement)?;
     let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
     match walk(&mut statement, &mut Corrections { is_generic }) {
         ControlFlow::Continue(()) => Ok(statement),
@@ -95,6 +119,9 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
 
 fn dialect_of(state: &SessionState) -> Result<Box<dyn SyntaxOf>> {
     let name = &state.config_options().sql_parser.dialect;
+    if *name == Dialect::Generic {
+        return Ok(Box::new(Grammar));
+    }
     dialect_from_str(name).ok_or_else(|| {
         let text = format!("there is no dialect '{name}' of SQL");
         Error::new(ErrorKind::Invalid, text).with_hint(format!("the dialects are {}", Dialect::available()))
@@ -148,28 +175,37 @@ impl VisitorMut for Corrections {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         order_by_all::complete(query);
+        synonyms::without_minus(&mut query.body);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         from_first::complete(select);
         grouping_tuples::take_apart(&mut select.group_by);
-        ControlFlow::Continue(())
+        select.from.iter_mut().for_each(synonyms::name_sides);
+        flow(lateral_views::write_joins(select))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         lateral_unnest::complete(factor);
-        ControlFlow::Continue(())
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            synonyms::name_sides(table_with_joins);
+        }
+        flow(pivots::write_out(factor))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         precedence::loosen(expr);
         wide_integers::make_decimal(expr);
         timestamps::hold_digits(expr);
-        match self.checked(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+        flow(self.checked(expr))
+    }
+}
+
+fn flow(outcome: Result<()>) -> ControlFlow<Error> {
+    match outcome {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
     }
 }
 
@@ -181,10 +217,10 @@ impl VisitorMut for Calls<'_> {
     type Break = Error;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        match self.expansion.expand(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+        // Before the calls in them are visited.
+        list_queries::write_out(expr);
+        row_subqueries::write_out(expr);
+        flow(self.expansion.expand(expr))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -204,12 +240,25 @@ pub(crate) mod tests {
 
     use super::*;
 
+    /// The statement of a text, as it is parsed.
+    fn statement(written: &str) -> Statement {
+        DFParser::parse_sql_with_dialect(written, &Grammar).unwrap().pop_front().unwrap()
+    }
+
     /// The statement that a text is parsed as.
     pub(crate) fn meant(written: &str) -> String {
-        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        let mut statement = statement(written);
         let visited = walk(&mut statement, &mut Corrections { is_generic: true });
         assert!(visited.is_continue(), "{written}");
         statement.to_string()
+    }
+
+    /// The error of a text that is refused when it is parsed.
+    pub(crate) fn not_meant(written: &str) -> Error {
+        match walk(&mut statement(written), &mut Corrections { is_generic: true }) {
+            ControlFlow::Break(error) => error,
+            ControlFlow::Continue(()) => panic!("{written} is not refused"),
+        }
     }
 
     fn state() -> SessionState {
@@ -218,14 +267,14 @@ pub(crate) mod tests {
 
     /// The statement of a text once operators are called as functions.
     pub(crate) fn called(written: &str) -> String {
-        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        let mut statement = statement(written);
         call_functions(&mut statement, &state()).unwrap();
         statement.to_string()
     }
 
     /// The error of a text whose calls cannot be expanded.
     pub(crate) fn not_called(written: &str) -> Error {
-        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        let mut statement = statement(written);
         call_functions(&mut statement, &state()).unwrap_err()
     }
 }

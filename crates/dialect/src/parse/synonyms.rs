@@ -1,13 +1,15 @@
-//! What others write by another name, or with an operator that DataFusion does not plan: `mod(a, b)`, `~a`, `LIKE … ESCAPE '#'`,
-//! `TEMPORARY` for what no session keeps longer anyway.
+//! What others write by another name, or with an operator that DataFusion does not plan: `mod(a, b)`, `~a`, `LIKE … ESCAPE '#'`, `RLIKE`,
+//! `MINUS`, `SEMI JOIN`, `HUGEINT`, `TEMPORARY` for what no session keeps longer anyway.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ShowStatementFilter, Statement as Sql, UnaryOperator, Value, ValueWithSpan,
+    BinaryOperator, CastKind, DataType, Expr, FromTable, FunctionArg, FunctionArgExpr, FunctionArguments,
+    JoinOperator, SetExpr, SetOperator, ShowStatementFilter, Statement as Sql, TableFactor, TableWithJoins,
+    Truncate, TruncateTableTarget, UnaryOperator, Value, ValueWithSpan,
 };
 use yeoul_base::ErrorKind;
 
+use super::template;
 use crate::{Error, Result};
 
 /// Takes `TEMPORARY` out of the definition of a table or view: none outlives its session.
@@ -18,6 +20,55 @@ pub(super) fn without_temporary(statement: &mut Statement) {
             Sql::CreateTable(table) => table.temporary = false,
             _ => {}
         }
+    }
+}
+
+/// Writes `TRUNCATE t` as `DELETE FROM t`. Planning refuses what else a `TRUNCATE` may say.
+pub(super) fn delete_all(statement: &mut Statement) {
+    let Statement::Statement(statement) = statement else { return };
+    let Sql::Truncate(Truncate {
+        table_names,
+        partitions: None,
+        table: _,
+        if_exists: false,
+        identity: None,
+        cascade: None,
+        on_cluster: None,
+    }) = statement.as_mut()
+    else {
+        return;
+    };
+    let [TruncateTableTarget { name, only: _, has_asterisk: false }] = table_names.as_slice() else { return };
+    let mut table = template::table("t");
+    if let TableFactor::Table { name: of, .. } = &mut table {
+        *of = name.clone();
+    }
+    let mut delete = template::statement("DELETE FROM t");
+    if let Sql::Delete(delete) = &mut delete {
+        delete.from = FromTable::WithFromKeyword(vec![TableWithJoins { relation: table, joins: Vec::new() }]);
+    }
+    **statement = delete;
+}
+
+/// Writes `MINUS` as `EXCEPT`.
+pub(super) fn without_minus(body: &mut SetExpr) {
+    if let SetExpr::SetOperation { op, left, right, .. } = body {
+        if *op == SetOperator::Minus {
+            *op = SetOperator::Except;
+        }
+        without_minus(left);
+        without_minus(right);
+    }
+}
+
+/// Writes `SEMI JOIN` and `ANTI JOIN` with the side that they keep, the left one.
+pub(super) fn name_sides(tables: &mut TableWithJoins) {
+    for join in &mut tables.joins {
+        join.join_operator = match std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply) {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            other => other,
+        };
     }
 }
 
@@ -53,6 +104,10 @@ pub(super) fn translate(expr: &mut Expr) {
                 **pattern = Expr::value(Value::SingleQuotedString(text));
                 *escape_char = None;
             }
+        }
+        Expr::RLike { negated, expr: text, pattern, regexp: _ } => {
+            let op = if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
+            *expr = binary(taken(text), op, taken(pattern));
         }
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: operand } => {
             let all = Expr::Cast {
@@ -146,6 +201,8 @@ mod tests {
             ("SELECT a LIKE '10#%_#_##' ESCAPE '#'", "SELECT a LIKE '10\\%_\\_#'"),
             ("SELECT a NOT ILIKE 'c:\\x!%' ESCAPE '!'", "SELECT a NOT ILIKE 'c:\\\\x\\%'"),
             ("SELECT a LIKE 'b\\%'", "SELECT a LIKE 'b\\%'"),
+            ("SELECT a RLIKE 'b'", "SELECT ((a) ~ ('b'))"),
+            ("SELECT a NOT REGEXP 'b'", "SELECT ((a) !~ ('b'))"),
         ] {
             assert_eq!(called(written), expected, "{written}");
         }

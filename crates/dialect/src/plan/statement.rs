@@ -5,14 +5,16 @@ use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as Sql;
 use yeoul_base::ErrorKind;
 
+use super::describe::with_type_names;
 use super::relations::Relations;
 use super::show_functions::with_defined;
-use super::size;
+use super::{size, summary};
+use crate::functions::macros;
 use crate::names::join_mark::mark;
 use crate::names::join_names::name_columns;
 use crate::refuse::Questions;
@@ -36,6 +38,19 @@ pub(crate) async fn planned(
     mut questions: Questions,
     state: &mut SessionState,
 ) -> Result<LogicalPlan> {
+    if let Statement::Statement(statement) = &statement
+        && macros::carry_out(statement, state)?
+    {
+        return Ok(LogicalPlanBuilder::empty(false).build()?);
+    }
+    let summarizing = match &mut statement {
+        Statement::Explain(explain) => explain.statement.as_mut(),
+        statement => statement,
+    };
+    if let Some(query) = summary::asked(summarizing) {
+        let plan = Box::pin(planned(query.clone(), questions.clone(), state)).await?;
+        *summarizing = summary::of(query, plan.schema().as_arrow());
+    }
     let relations = Arc::new(Relations::default());
     state.register_relation_planner(Arc::clone(&relations) as _)?;
     // What `names::cast_keys` may write.
@@ -52,7 +67,7 @@ pub(crate) async fn planned(
         state.statement_to_plan(statement.clone()).await
     };
     let plan = named_apart(&mut statement, questions, outcome, state).await?;
-    let mut plan = with_defined(&statement, plan)?;
+    let mut plan = with_type_names(with_defined(&statement, plan, state)?)?;
     if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
         view.definition = definition;
     }

@@ -13,6 +13,9 @@ const DOUBLE_BITS: u64 = 53;
 /// ends in the year 2262.
 pub(crate) const TIMESTAMP_DIGITS: u64 = 6;
 
+/// The digits of DuckDB's `HUGEINT`, which is a decimal here. The greatest of 39 digits do not fit.
+const HUGEINT_DIGITS: u64 = 38;
+
 impl Walk<'_> {
     pub(super) fn data_type(&mut self, data_type: &mut DataType) -> Result<()> {
         match data_type {
@@ -73,6 +76,10 @@ impl Walk<'_> {
             | DataType::Timestamp(_, _)
             | DataType::Interval { fields: _, precision: _ }
             | DataType::Bytea => Ok(()),
+            DataType::HugeInt => {
+                *data_type = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(HUGEINT_DIGITS, 0));
+                Ok(())
+            }
             // Planning refuses all others.
             _ => Ok(()),
         }

@@ -1,11 +1,11 @@
-//! Clauses that only the columns of a query's tables decide about: `* ILIKE 'p'`, `* REPLACE (… AS c)` and `NATURAL JOIN`.
+//! Clauses that only the columns of a query's tables decide about: `* ILIKE 'p'`, `* REPLACE (… AS c)`, `NATURAL JOIN`, and names that may
+//! be those of a column or of an alias of the same `SELECT`.
 //!
 //! DataFusion leaves the first out, and the second if there is no such column; the third it makes a cross join if there is no common
 //! one. The columns are known once it plans the tables. So a column that cannot be there, with a number in its name, stands in the place
 //! of such a clause at first; planning fails with the columns that there are, and the clause is put back, decided.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::arrow::array::StringArray;
@@ -13,18 +13,21 @@ use datafusion::arrow::compute::ilike;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use super::refused::Clause;
+use crate::names::earlier_aliases;
+use crate::parse::visit::walk;
 use crate::{Error, Result, names};
 
 /// Begins the name of the column that cannot be there.
 const MARK: &str = "\u{0}columns of question ";
 
 /// The clauses of a statement that wait for the columns that there are.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Questions {
     open: Vec<Option<Question>>,
 }
@@ -35,6 +38,8 @@ enum Question {
     Item(Box<SelectItem>),
     /// True if two tables have a common column. Whether the right one is a single table.
     Common { is_single: bool },
+    /// Which names of a `SELECT` are those of its aliases.
+    Aliases,
 }
 
 impl Questions {
@@ -66,6 +71,20 @@ impl Questions {
         *constraint = JoinConstraint::On(mark);
     }
 
+    /// Lets the condition of a `SELECT` wait, and with it which of its names are aliases, until the columns of its tables are known.
+    pub(super) fn about_aliases(&mut self, selection: &mut Option<Expr>) {
+        let mark = self.mark();
+        self.open.push(Some(Question::Aliases));
+        *selection = Some(match selection.take() {
+            Some(condition) => Expr::BinaryOp {
+                left: Box::new(mark),
+                op: BinaryOperator::And,
+                right: Box::new(Expr::Nested(Box::new(condition))),
+            },
+            None => mark,
+        });
+    }
+
     fn mark(&self) -> Expr {
         Expr::Identifier(Ident::with_quote('"', format!("{MARK}{}", self.open.len())))
     }
@@ -89,26 +108,45 @@ impl Questions {
                 }
                 Answer::Natural
             }
+            Question::Aliases => {
+                Answer::Aliases(valid_fields.iter().map(|column| column.name.as_str()).collect())
+            }
         };
-        crate::parse::visit::visit(statement, &mut PutBack { mark: field.name.clone(), answer });
-        Ok(true)
+        match walk(statement, &mut PutBack { mark: field.name.clone(), answer }) {
+            ControlFlow::Continue(()) => Ok(true),
+            ControlFlow::Break(error) => Err(error),
+        }
     }
 }
 
-enum Answer {
+enum Answer<'c> {
     Item(Box<SelectItem>),
     Natural,
+    /// Names of the columns of the tables.
+    Aliases(HashSet<&'c str>),
 }
 
 /// Puts a clause back where its mark stands.
-struct PutBack {
+struct PutBack<'c> {
     mark: String,
-    answer: Answer,
+    answer: Answer<'c>,
 }
 
-impl PutBack {
+impl PutBack<'_> {
     fn is_mark(&self, expr: &Expr) -> bool {
         matches!(expr, Expr::Identifier(name) if name.value == self.mark)
+    }
+
+    /// Takes the mark out of the condition of a `SELECT`. False if it is not there.
+    fn taken_out(&self, selection: &mut Option<Expr>) -> bool {
+        match selection {
+            Some(mark) if self.is_mark(mark) => *selection = None,
+            Some(Expr::BinaryOp { left, op: BinaryOperator::And, right }) if self.is_mark(left) => {
+                *selection = Some(std::mem::replace(right.as_mut(), Expr::value(Value::Null)));
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn in_joins(&self, table: &mut TableWithJoins) {
@@ -134,10 +172,10 @@ impl PutBack {
     }
 }
 
-impl VisitorMut for PutBack {
-    type Break = Infallible;
+impl VisitorMut for PutBack<'_> {
+    type Break = Error;
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         match &self.answer {
             Answer::Item(answer) => {
                 for item in &mut select.projection {
@@ -147,11 +185,18 @@ impl VisitorMut for PutBack {
                 }
             }
             Answer::Natural => select.from.iter_mut().for_each(|table| self.in_joins(table)),
+            Answer::Aliases(columns) => {
+                if self.taken_out(&mut select.selection)
+                    && let Err(error) = earlier_aliases::replace(select, columns)
+                {
+                    return ControlFlow::Break(error);
+                }
+            }
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Infallible> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         if let (Answer::Natural, TableFactor::NestedJoin { table_with_joins, alias: _ }) =
             (&self.answer, factor)
         {

@@ -59,9 +59,8 @@ clauses! {
     Prewhere: "PREWHERE" => "WHERE";
     ConnectBy: "CONNECT BY and START WITH" => "WITH RECURSIVE";
     ValueTable: "SELECT AS STRUCT and SELECT AS VALUE" => "named_struct('name', value, …)";
-    GroupTotals: "GROUP BY … WITH TOTALS" => "GROUP BY GROUPING SETS ((…), ())";
+    GroupTotals: "GROUP BY … WITH TOTALS, or with several of WITH ROLLUP, CUBE and GROUPING SETS" => "GROUP BY GROUPING SETS ((…), ())";
     GroupAllModifier: "GROUP BY ALL WITH ROLLUP, CUBE or TOTALS" => "GROUP BY ROLLUP (…) with the columns";
-    GroupingSetsBehind: "GROUP BY … GROUPING SETS behind the columns" => "GROUP BY GROUPING SETS (…) alone";
     GroupPosition: "GROUP BY with the place of a * or of nothing" => "the name of a column";
     DistinctOnQualify: "DISTINCT ON beside QUALIFY in a subquery" => "the DISTINCT ON over a subquery with the QUALIFY";
     WildcardMissing: "* REPLACE of a column that is not there" => "a name of the columns of *, in double quotes if it has capitals";

@@ -12,7 +12,7 @@ use super::refused::{Clause, absent};
 use super::ties::at_place;
 use super::walk::Walk;
 use crate::Result;
-use crate::names::normalized;
+use crate::names::{earlier_aliases, normalized};
 
 impl Walk<'_> {
     pub(super) fn select(&mut self, select: &mut Select) -> Result<()> {
@@ -31,7 +31,7 @@ impl Walk<'_> {
             exclude,
             into,
             from,
-            // Planning refuses LATERAL VIEW.
+            // `parse` writes them as joins.
             lateral_views: _,
             prewhere,
             selection,
@@ -63,13 +63,17 @@ impl Walk<'_> {
         let outer = mem::replace(&mut self.windows, named_window.clone());
         let walked = self.select_clauses(
             from,
-            [selection, having, qualify],
+            [&mut *selection, having, qualify],
             (distinct, group_by, distribute_by),
-            projection,
+            &mut *projection,
             named_window,
         );
         self.windows = outer;
-        walked
+        walked?;
+        if earlier_aliases::are_used(projection, selection) {
+            self.questions.about_aliases(selection);
+        }
+        Ok(())
     }
 
     fn select_clauses(
@@ -204,13 +208,15 @@ fn honour_modifiers(select: &mut Select) -> Result<()> {
         [] => keys.into_iter().map(|key| named_in_sets(key, select)).collect::<Result<_>>()?,
         [GroupByWithModifier::Rollup] => vec![Expr::Rollup(sets(keys)?)],
         [GroupByWithModifier::Cube] => vec![Expr::Cube(sets(keys)?)],
-        [GroupByWithModifier::Totals, ..] => return Err(Clause::GroupTotals.error()),
-        [GroupByWithModifier::GroupingSets(sets), ..] => {
-            return Err(Clause::GroupingSetsBehind.error_at(sets));
-        }
-        [GroupByWithModifier::Rollup | GroupByWithModifier::Cube, ..] => {
-            return Err(Clause::GroupTotals.error());
-        }
+        // The keys before it are those of its sets, as in Spark and Hive.
+        [GroupByWithModifier::GroupingSets(sets)] => vec![named_in_sets(sets.clone(), select)?],
+        [
+            GroupByWithModifier::Rollup
+            | GroupByWithModifier::Cube
+            | GroupByWithModifier::Totals
+            | GroupByWithModifier::GroupingSets(_),
+            ..,
+        ] => return Err(Clause::GroupTotals.error()),
     };
     select.group_by = GroupByExpr::Expressions(keys, Vec::new());
     Ok(())

@@ -43,7 +43,6 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::ValueTable => ("bigquery", "SELECT AS STRUCT a FROM t"),
         Clause::GroupTotals => generic("SELECT a, sum(b) FROM t GROUP BY a WITH TOTALS"),
         Clause::GroupAllModifier => generic("SELECT a, sum(b) FROM t GROUP BY ALL WITH ROLLUP"),
-        Clause::GroupingSetsBehind => generic("SELECT a, sum(b) FROM t GROUP BY a GROUPING SETS (a)"),
         Clause::GroupPosition => generic("SELECT a, sum(b) FROM t GROUP BY 3 WITH ROLLUP"),
         Clause::DistinctOnQualify => {
             generic("SELECT a, (SELECT DISTINCT ON (c) c FROM u QUALIFY row_number() OVER () = 1) FROM t")
@@ -72,7 +71,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::IntervalUnit => generic("SELECT interval '3'"),
         Clause::LambdaTypes => ("databricks", "SELECT array_transform([1], (x INT) -> x)"),
         Clause::FunctionParameters => ("clickhouse", "SELECT median(1)(a) FROM t"),
-        Clause::SubqueryArgument => ("bigquery", "SELECT array(SELECT a FROM t)"),
+        Clause::SubqueryArgument => ("bigquery", "SELECT array(SELECT a FROM t ORDER BY a + 1)"),
         Clause::PlainOver => generic("SELECT abs(a) OVER () FROM t"),
         Clause::PlainFilter => generic("SELECT abs(a) FILTER (WHERE a > 1) FROM t"),
         Clause::PlainDistinct => generic("SELECT abs(DISTINCT a) FROM t"),
@@ -152,7 +151,7 @@ fn each_refused_clause_is_refused_by_its_name() {
 
 /// The clauses that are refused, and the fields of syntax nodes about which the walk decides. A number that changes says that the walk
 /// decides about more or fewer: is that meant?
-const REFUSED: usize = 81;
+const REFUSED: usize = 80;
 const FIELDS: usize = 355;
 
 /// The lines of the walk's source before its tests.

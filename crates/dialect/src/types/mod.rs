@@ -5,7 +5,8 @@
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
 //! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
-//! - [`substr`]: parts of texts, with a start that counts from the end.
+//! - [`substr`]: parts of texts, with a start that counts from the end;
+//! - [`type_name`]: names of types, as SQL writes them.
 
 pub(crate) mod identity;
 pub(crate) mod list_casts;
@@ -13,6 +14,8 @@ pub(crate) mod list_functions;
 pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
 pub(crate) mod substr;
+pub(crate) mod type_name;
 
 pub use identity::Identity;
 pub use null_parents::has_children;
+pub use type_name::type_name;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use yeoul_dialect::syntax::ast::{Query as SqlQuery, SetExpr, Statement as Sql};
-use yeoul_dialect::syntax::{DFParser, Statement};
+use yeoul_dialect::syntax::{DFParser, Grammar, Statement};
 use yeoul_dialect::wrong_answers::{cases, rows};
 
 use crate::checkpoint::wire::Manifest;
@@ -56,7 +56,7 @@ fn answer(select: &str, rows_in: RecordBatch) -> Result<Vec<String>, String> {
 
 /// True if a statement is a list of expressions, to which a stream can be added behind.
 fn reads_nothing(sql: &str) -> bool {
-    let Ok(mut statements) = DFParser::parse_sql(sql) else { return false };
+    let Ok(mut statements) = DFParser::parse_sql_with_dialect(sql, &Grammar) else { return false };
     let Some(Statement::Statement(statement)) = statements.pop_front() else { return false };
     let Sql::Query(query) = *statement else { return false };
     let SqlQuery { with: None, body, order_by: None, limit_clause: None, fetch: None, .. } = *query else {

@@ -78,7 +78,7 @@ pub fn type_name(data_type: &DataType) -> String {
 
 #[cfg(test)]
 mod tests {
-    use yeoul_dialect::syntax::dialect::GenericDialect;
+    use yeoul_dialect::syntax::Grammar;
     use yeoul_dialect::syntax::parser::Parser;
 
     use super::*;
@@ -99,7 +99,7 @@ mod tests {
             "TIMESTAMP",
             "DECIMAL(12, 3)",
         ] {
-            let sql = Parser::new(&GenericDialect {}).try_with_sql(name).unwrap().parse_data_type().unwrap();
+            let sql = Parser::new(&Grammar).try_with_sql(name).unwrap().parse_data_type().unwrap();
             assert_eq!(type_name(&column_type(&sql).unwrap()), name);
         }
     }

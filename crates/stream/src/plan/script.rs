@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use datafusion::execution::SessionState;
+use yeoul_dialect::syntax::Grammar;
 use yeoul_dialect::syntax::Statement;
-use yeoul_dialect::syntax::dialect::GenericDialect;
 use yeoul_dialect::syntax::keywords::Keyword;
 use yeoul_dialect::syntax::parser::{Parser, ParserError};
 use yeoul_dialect::syntax::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -85,7 +85,7 @@ impl Script {
                 text.len()
             )));
         }
-        let dialect = GenericDialect {};
+        let dialect = Grammar;
         let tokens =
             Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| syntax(error.into()))?;
         let state = meaning::context()?.state();
@@ -123,7 +123,7 @@ impl Script {
             return Ok(());
         }
         let (is_create, what) = (is_word(0, "CREATE"), tokens.get(1).map(|token| token.token.to_string()));
-        let mut parser = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.clone());
+        let mut parser = Parser::new(&Grammar).with_tokens_with_locations(tokens.clone());
         parser.next_token();
         match what.map(|what| what.to_uppercase()).as_deref() {
             Some("STREAM") if is_create => {
@@ -179,7 +179,7 @@ impl Script {
 
 impl View {
     fn parse(state: &SessionState, tokens: Vec<TokenWithSpan>) -> Result<Self> {
-        let mut head = Parser::new(&GenericDialect {}).with_tokens_with_locations(tokens.clone());
+        let mut head = Parser::new(&Grammar).with_tokens_with_locations(tokens.clone());
         head.next_token();
         let is_temporary = head.parse_keyword(Keyword::TEMPORARY);
         head.expect_keyword(Keyword::VIEW).map_err(syntax)?;
@@ -237,7 +237,7 @@ impl Insert {
         let emit = tokens.iter().rposition(|token| is_word(Some(token), "EMIT"));
         let (statement, clause) = tokens.split_at(emit.unwrap_or(tokens.len()));
         let output_mode = if emit.is_some() { Some(output_mode(&clause[1..])?) } else { None };
-        let mut head = Parser::new(&GenericDialect {}).with_tokens_with_locations(statement.to_vec());
+        let mut head = Parser::new(&Grammar).with_tokens_with_locations(statement.to_vec());
         head.next_token();
         head.expect_keyword(Keyword::INTO).map_err(syntax)?;
         let sink = identifier(&mut head)?;

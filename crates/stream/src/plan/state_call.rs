@@ -125,13 +125,13 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
-    use yeoul_dialect::syntax::dialect::GenericDialect;
+    use yeoul_dialect::syntax::Grammar;
     use yeoul_dialect::syntax::tokenizer::Tokenizer;
 
     use super::*;
 
     fn taken(sql: &str) -> Result<(String, Vec<KeyedTable>)> {
-        let all = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();
+        let all = Tokenizer::new(&Grammar, sql).tokenize_with_location().unwrap();
         let all = all.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
         let (kept, found) = take_state_calls(all, "v")?;
         Ok((kept.iter().map(|token| token.token.to_string()).collect::<Vec<_>>().join(" "), found))

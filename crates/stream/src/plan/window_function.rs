@@ -125,11 +125,11 @@ impl WindowFunction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use yeoul_dialect::syntax::dialect::GenericDialect;
+    use yeoul_dialect::syntax::Grammar;
     use yeoul_dialect::syntax::tokenizer::Tokenizer;
 
     fn tokens(sql: &str) -> Vec<TokenWithSpan> {
-        let all = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();
+        let all = Tokenizer::new(&Grammar, sql).tokenize_with_location().unwrap();
         all.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect()
     }
 
