@@ -383,37 +383,43 @@ def compared_as_texts(ours: list[list], case: Case) -> str:
     return "right" if same else "differs"
 
 
-# What DESCRIBE calls a type: Arrow's names, and SQL's.
-ARROW = {
-    "Null": "void", "Boolean": "boolean", "Int8": "tinyint", "Int16": "smallint", "Int32": "int", "Int64": "bigint", "Float32": "float",
-    "Float64": "double", "Utf8": "string", "LargeUtf8": "string", "Utf8View": "string", "Binary": "binary", "LargeBinary": "binary",
-    "BinaryView": "binary", "Date32": "date",
+# What DESCRIBE calls a type, by Spark's name.
+TYPES = {
+    "NULL": "void", "INTEGER": "int", "VARCHAR": "string", "BLOB": "binary", "TIME": "time(6)", "TIMESTAMP WITH TIME ZONE": "timestamp",
+    "TIMESTAMP": "timestamp_ntz", "TIMESTAMP_S": "timestamp_ntz", "TIMESTAMP_MS": "timestamp_ntz", "TIMESTAMP_NS": "timestamp_ntz",
 }  # fmt: skip
 
 
 def our_type(text: str) -> str:
     """A type of DESCRIBE by Spark's name, without spaces."""
-    text = re.sub(r"non-null |, (?:un)?sorted(?=\))", "", text)
-    text = re.sub(r"Decimal\d+\((\d+), (-?\d+)\)", r"decimal(\1,\2)", text)
-    text = re.sub(r'Timestamp\(\w+, "[^"]*"\)', "timestamp", text)
-    text = re.sub(r"Timestamp\(\w+\)", "timestamp_ntz", text)
-    text = re.sub(r"Interval\(YearMonth\)", "interval year to month", text)
-    text = re.sub(r"(?:Interval|Duration)\(\w+\)", "interval", text)
-    text = re.sub(r"Time(?:32|64)\(\w+\)", "time(6)", text)
-    text = re.sub(r"\b[A-Z]\w*\b", lambda word: ARROW.get(word.group(), word.group()), text)
-    # From the innermost outwards.
-    before = None
-    while before != text:
-        before = text
-        text = re.sub(r'Map\("\w+": Struct\("\w+": ([^()]*(?:\(\d+,\d+\))?), "\w+": ((?:[^()]|\(\d[\d,]*\))*)\)\)', r"map<\1,\2>", text)
-        text = re.sub(r"(?:Large|FixedSize)?List(?:View)?\((?:\d+ x )?((?:[^()]|\(\d[\d,]*\))*)\)", r"array<\1>", text)
-        text = re.sub(r"(?<!: )\bStruct\(((?:[^()]|\(\d[\d,]*\))*)\)", lambda found: struct_of(found.group(1)), text)
-        text = re.sub(r'(?<!"entries": )(?<!"key_value": )Struct\(((?:[^()]|\(\d[\d,]*\))*)\)', lambda found: struct_of(found.group(1)), text)
-    return text
+    if text.endswith("]"):
+        return f"array<{our_type(text[: text.rindex('[')])}>"
+    if text.startswith("MAP("):
+        return f"map<{','.join(map(our_type, parts_of(text[4:-1])))}>"
+    if text.startswith("STRUCT("):
+        return f"struct<{','.join(map(field_of, parts_of(text[7:-1])))}>"
+    return TYPES.get(text, text.lower())
 
 
-def struct_of(fields: str) -> str:
-    return "struct<" + re.sub(r'"((?:[^"\\]|\\.)*)": ', r"\1:", fields).replace(", ", ",") + ">"
+def parts_of(text: str) -> list[str]:
+    """What is between the commas of a list that are within no parentheses and quotes."""
+    parts, depth, quoted = [""], 0, False
+    for letter in text:
+        quoted ^= letter == '"'
+        depth += 0 if quoted else (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def field_of(text: str) -> str:
+    """A field of a struct, `name TYPE`, by Spark's names."""
+    name, kind = re.fullmatch(r'("(?:[^"]|"")*"|\S+) (.*)', text).groups()
+    if name.startswith('"'):
+        name = name[1:-1].replace('""', '"')
+    return f"{name}:{our_type(kind)}"
 
 
 def spelled(of) -> str:

@@ -326,8 +326,7 @@ def self_test():
     assert spark_golden.compared(ours, case, False) == "right" and spark_golden.compared(ours, case, True) == "other order"
     assert spark_golden.compared([[None, None], [["a", "b", None], pairs]], case, False) == "differs"
     assert spark_golden.interval("-1 02:00:00.5") == spark_golden.interval("-1 days -2 hours -0.5 secs", "interval day to second")
-    assert spark_golden.our_type('List(Struct("a": Int64, "m": Map("entries": non-null Struct("key": non-null Utf8, "value": Decimal128(3, 1)), unsorted)))') \
-        == "array<struct<a:bigint,m:map<string,decimal(3,1)>>>"  # fmt: skip
+    assert spark_golden.our_type('STRUCT(a BIGINT, "b, (c" MAP(VARCHAR, DECIMAL(3,1)))[]') == "array<struct<a:bigint,b, (c:map<string,decimal(3,1)>>>"
     respelled = spark_respell.respelled('create temporary view v as select * from values ("it\'s", array(1L, 2Y)), (`a b`, map(1, int(2))) as values(a, b)')
     assert respelled.split() == (
         "create view v as select * from (VALUES ('it''s', make_array(1, CAST(2 AS TINYINT))), (\"a b\", MAP {1: CAST(2 AS INT)})) as values(a, b)"
