@@ -170,6 +170,8 @@ class Query:
                 lambda: f"CAST(extract(month FROM {another('date')}) AS BIGINT)",
                 lambda: f"CAST({another('bool')} AS BIGINT)",
                 lambda: f"greatest({another()}, {another()})",
+                lambda: f"({another()} // {self.rng.choice(['2', '3', '(-2)'])})",
+                lambda: f"CAST(date_diff('{self.rng.choice(['day', 'week', 'month', 'year'])}', {another('date')}, {another('time')}) AS BIGINT)",
                 lambda: f"({self.nested('struct', scope, outer, depth - 1)})['x']",
                 lambda: f"({self.nested('map', scope, outer, depth - 1)})['{self.rng.choice('kl')}']",
             ],
@@ -177,6 +179,8 @@ class Query:
                 lambda: f"({another()} || {another()})",
                 lambda: f"upper({another()})",
                 lambda: f"substring({another()}, 1, 1)",
+                lambda: f"hex({another(self.rng.choice(['text', 'int']))})",
+                lambda: f"regexp_extract({another()}, '{self.rng.choice(['[xy]+', '(x)(y)?', 'z'])}', 0)",
                 lambda: f"CAST({another('int')} AS VARCHAR)",
                 lambda: f"({self.nested('struct', scope, outer, depth - 1)})['y']",
             ],
@@ -250,9 +254,17 @@ class Query:
             lambda: f"NOT ({nested()})",
             lambda: f"{self.rng.choice(['', 'NOT '])}EXISTS ({subquery()})",
             lambda: f"{value()} {self.rng.choice(['', 'NOT '])}IN ({subquery()})",
+            lambda: self.row_in(scope, outer, depth - 1),
             lambda: f"{value()} {self.rng.choice(['=', '<>', '<', '>='])} {self.rng.choice(['ANY', 'ALL'])} ({subquery()})",
         ]
         return self.rng.choice(simple + compound)()
+
+    def row_in(self, scope: list, outer: list, depth: int) -> str:
+        """A row that is one of a query's."""
+        kinds = [self.rng.choice(list(SQL_TYPES)) for _ in range(self.rng.randint(2, 3))]
+        values = ", ".join(self.value(kind, scope, outer, depth - 1) for kind in kinds)
+        query, _ = self.select(kinds, self.around(scope, outer) if self.maybe(0.3) else [], depth - 1)
+        return f"({values}) {self.rng.choice(['', 'NOT '])}IN ({query})"
 
     def like(self, operand: str) -> str:
         negated = self.rng.choice(["", "NOT "])
@@ -267,11 +279,8 @@ class Query:
         return made
 
     def items(self, kind: str, scope: list, outer: list, depth: int) -> str:
-        """The items of an IN list, which may be any expressions. One that begins with a subquery is a syntax error in ours."""
-        items = [self.value(kind, scope, outer, depth - 1) for _ in range(self.rng.choice([1, 2, 3, 3, 4, 6]))]
-        if items[0].startswith("(SELECT"):
-            items.insert(0, literal(self.rng, kind))
-        return ", ".join(items)
+        """The items of an IN list, which may be any expressions."""
+        return ", ".join(self.value(kind, scope, outer, depth - 1) for _ in range(self.rng.choice([1, 2, 3, 3, 4, 6])))
 
     def aggregate(self, kind: str, scope: list, outer: list, depth: int) -> str:
         """An aggregate of this kind; its argument is of the query's own columns only."""
@@ -333,13 +342,16 @@ class Query:
             return self.relation(around, depth)
         left, columns = self.relation(around, depth - 1)
         for _ in range(self.rng.choice([1, 1, 2])):
-            kind = self.rng.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "LATERAL", "LEFT LATERAL"])
+            kind = self.rng.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "LATERAL", "LEFT LATERAL", "SEMI JOIN", "ANTI JOIN"])
             if kind.endswith("LATERAL"):
                 text, more = self.derived(self.around(columns, []), depth - 1)
                 join = "LEFT JOIN" if kind.startswith("LEFT") else "JOIN"
                 left, columns = f"{left} {join} LATERAL {text} ON TRUE", self.unambiguous(columns, more)
                 continue
             right, more = self.relation([], depth - 1)
+            if kind in ("SEMI JOIN", "ANTI JOIN"):
+                left = f"{left} {kind} {right} ON {self.join_condition(self.unambiguous(columns, more), more, depth)}"
+                continue
             if kind != "CROSS JOIN" and self.maybe(0.4):
                 merged = self.merged(columns, more)
                 if any(kind in SQL_TYPES for kind in merged.values()):
@@ -503,6 +515,14 @@ class Query:
             items.append(f"{self.rng.choice(choices)()} AS {name}")
         return f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}", names
 
+    def item(self, kind: str, earlier, scope: list, around: list, depth: int) -> str:
+        """A column of a SELECT, which may be made of an earlier one whose name no table has."""
+        earlier = [name for of, name in earlier if of == kind and name.startswith("v")]
+        if earlier and self.maybe(0.3):
+            name = self.rng.choice(earlier)
+            return self.rng.choice([name, f"nullif({name}, {literal(self.rng, kind)})", f"CASE WHEN {name} IS NULL THEN {literal(self.rng, kind)} ELSE {name} END"])
+        return self.value(kind, scope, around, depth)
+
     def order(self) -> str:
         return self.rng.choice(["ASC", "DESC"]) + " NULLS " + self.rng.choice(["FIRST", "LAST"])
 
@@ -523,7 +543,7 @@ class Query:
         else:
             source, scope = self.source(around, depth - 1)
             names = self.column_names(len(kinds), scope)
-            items = [f"{self.value(kind, scope, around, depth)} AS {name}" for kind, name in zip(kinds, names)]
+            items = [f"{self.item(kind, zip(kinds[:place], names), scope, around, depth)} AS {names[place]}" for place, kind in enumerate(kinds)]
             distinct = "DISTINCT " if self.maybe(0.15) else ""
             text = f"SELECT {distinct}{', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
         if self.maybe(0.12):
