@@ -9,8 +9,8 @@ use yeoul_dfs::wire::block_digest::DigestKind;
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::delimited::LengthReader;
 use yeoul_dfs::wire::proto::transfer::{
-    BlockChecksum, BlockGroupChecksum, ClientReadStatus, PipelineAck, ReadBlock, Response, TransferBlock,
-    WriteBlock,
+    BlockChecksum, BlockGroupChecksum, ClientReadStatus, CopyBlock, PipelineAck, ReadBlock, ReplaceBlock,
+    Response, TransferBlock, WriteBlock,
 };
 use yeoul_dfs::wire::transfer_op::{
     self, Operation, PREFIX_BYTES, Stage, Status, decode_message, decode_prefix, encode_prefix,
@@ -55,6 +55,8 @@ fn read(operation: Operation, bytes: Bytes) -> Result<(), DecodeError> {
             }
             Ok(())
         }
+        Operation::Replace => decoded::<ReplaceBlock>(&bytes).map(drop),
+        Operation::Copy => decoded::<CopyBlock>(&bytes).map(drop),
         Operation::Transfer => decoded::<TransferBlock>(&bytes).map(drop),
         Operation::BlockChecksum => {
             let request: BlockChecksum = decoded(&bytes)?;

@@ -40,8 +40,8 @@ def local(folder: pathlib.Path, datanodes: int = 3, *more: str):
 class Servers:
     """A NameNode and DataNodes, each a process of its own that can be killed and started again."""
 
-    def __init__(self, folder: pathlib.Path, datanodes: int, disk_bytes: int | None = None, namenode: tuple = ()):
-        """`namenode` are more arguments of the NameNode. With `disk_bytes` each DataNode has a file system of that size for itself, which root only can mount."""
+    def __init__(self, folder: pathlib.Path, datanodes: int, disk_bytes: int | None = None, namenode: tuple = (), idle: int = 0):
+        """`namenode` are more arguments of the NameNode. With `disk_bytes` each DataNode has a file system of that size for itself, which root only can mount. The last `idle` DataNodes are left to be started."""
         self.folder, self.running, self.mounted = folder, {}, []
         [port] = free_ports(1)
         self.address = f"127.0.0.1:{port}"
@@ -55,7 +55,7 @@ class Servers:
                 (folder / name).mkdir()
                 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk_bytes}", "none", folder / name], check=True)
                 self.mounted.append(folder / name)
-        for name in self.arguments:
+        for name in [*self.arguments][: 1 + datanodes - idle]:
             self.start(name)
 
     def start(self, name: str):

@@ -12,8 +12,8 @@ use yeoul_dfs::wire::proto::shared::{
     DatanodeId, DatanodeInfo, ErasureCodingPolicy, ExtendedBlock, LocatedBlock, Permission,
 };
 use yeoul_dfs::wire::proto::transfer::{
-    BaseHeader, BlockChecksum, BlockGroupChecksum, Checksum, ChecksumOptions, ClientHeader, DatanodeInfos,
-    PipelineAck, ReadBlock, Response, WriteBlock,
+    BaseHeader, BlockChecksum, BlockGroupChecksum, Checksum, ChecksumOptions, ClientHeader, CopyBlock,
+    DatanodeInfos, PipelineAck, ReadBlock, ReplaceBlock, Response, WriteBlock,
 };
 use yeoul_dfs::wire::proto::{cluster, namenode};
 use yeoul_dfs::wire::rpc_frame::{self, CALL_CONTEXT, CALL_SASL, Preamble, Request, Status};
@@ -121,6 +121,13 @@ fn transfer() -> std::io::Result<()> {
         ..WriteBlock::default()
     };
     let read = ReadBlock { header: header(), offset: 5, length: 700, send_checksums: Some(true) };
+    let replace = ReplaceBlock {
+        header: base(),
+        delete_hint: "dn-1".to_owned(),
+        source: node(2),
+        storage_type: Some(1),
+        storage_id: None,
+    };
     let of_group = BlockGroupChecksum {
         header: base(),
         datanodes: DatanodeInfos { datanodes: (0..9).map(node).collect() },
@@ -138,6 +145,8 @@ fn transfer() -> std::io::Result<()> {
         transfer_op::encode(Operation::Read, &read),
         transfer_op::encode(Operation::BlockChecksum, &BlockChecksum { header: base(), options: composite }),
         transfer_op::encode(Operation::BlockGroupChecksum, &of_group),
+        transfer_op::encode(Operation::Replace, &replace),
+        transfer_op::encode(Operation::Copy, &CopyBlock { header: base() }),
         transfer_op::encode(Operation::Unsupported(86), &acknowledgement),
         transfer_op::encode(Operation::Unsupported(87), &refused),
         transfer_op::encode(Operation::Unsupported(88), &Response::default()),

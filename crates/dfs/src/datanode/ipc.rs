@@ -81,7 +81,7 @@ impl IpcService {
                 Ok(Vec::new())
             }
             "getBalancerBandwidth" => {
-                Ok(BandwidthResponse { bandwidth: self.repairer.bytes_per_second() }.encode_to_vec())
+                Ok(BandwidthResponse { bandwidth: self.repairer.throttle.bytes_per_second() }.encode_to_vec())
             }
             "getDatanodeInfo" => Ok(self.version()),
             "getReplicaVisibleLength" => self.visible_length(call.argument.clone()),

@@ -183,7 +183,7 @@ impl Link {
             for some in damaged.chunks(NOTICES_PER_CALL_MAX) {
                 let notices = some.iter().map(|replica| {
                     let (storage, replica) = (storage.uuid.clone(), Some(*replica));
-                    Notice { storage, replica, is_deleted: false, is_corrupt: true }
+                    Notice { storage, replica, is_corrupt: true, ..Notice::default() }
                 });
                 let request = NoticeRequest { uuid: uuid.clone(), notices: notices.collect() };
                 let _: Answer = client.call("notice", &request).await.map_err(failed)?;
@@ -219,8 +219,9 @@ impl Link {
             return Ok(true);
         }
         if response.repair_bytes_per_second > 0 {
-            info!(bytes_per_second = response.repair_bytes_per_second, "repairs are paced anew");
-            self.repairer.set_bytes_per_second(response.repair_bytes_per_second);
+            info!(bytes_per_second = response.repair_bytes_per_second, "repairs and moves are paced anew");
+            self.repairer.throttle.set_bytes_per_second(response.repair_bytes_per_second);
+            self.transfers.moves.throttle.set_bytes_per_second(response.repair_bytes_per_second);
         }
         self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
         self.recoverer.obey(response.recoveries);

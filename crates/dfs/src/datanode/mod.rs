@@ -2,8 +2,8 @@
 //!
 //! - decisions: [`replicas`] is what there is, [`volume_choice`] where the next one goes, [`layout`] what files are called.
 //! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
-//!   port for calls; `link` tells the NameNode; `repairer` obeys its orders, with `rebuilding` for units of groups; `scanner` looks
-//!   for damage; `writers` who writes, and `joining` brings a DataNode into a pipeline that has lost one.
+//!   port for calls; `link` tells the NameNode; `repairer` obeys its orders, with `rebuilding` for units of groups; `replacing`
+//!   takes what a balancer moves; `scanner` looks for damage; `writers` who writes, and `joining` brings a DataNode into a pipeline that has lost one.
 
 mod checked_plan;
 mod checksums;
@@ -14,6 +14,7 @@ mod ipc;
 mod joining;
 pub mod layout;
 mod link;
+mod moves;
 mod notices;
 mod options;
 mod pace;
@@ -26,6 +27,7 @@ mod receiver;
 mod recoverer;
 mod repairer;
 mod repairs;
+mod replacing;
 pub mod replicas;
 mod responder;
 mod scanner;
@@ -34,6 +36,7 @@ mod server;
 pub mod store;
 #[cfg(test)]
 mod test_peer;
+mod throttle;
 mod transfer;
 pub mod volume;
 pub mod volume_choice;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use yeoul_disk::{Disk, RealDisk};
 
+use super::moves::{MOVED_BYTES_PER_SECOND, MOVES_MAX};
 use crate::memory::MEMORY_BYTES_DEFAULT;
 
 /// How long a check of all replicas may take, as in HDFS: three weeks.
@@ -45,8 +46,11 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Repairs at a time.
     pub repairs_max: usize,
-    /// Bytes per second that all repairs together read from others.
+    /// Bytes per second that all repairs together read from others, and that all replicas which a balancer moves have together
+    /// (`dfs.datanode.balance.bandwidthPerSec`).
     pub repair_bytes_per_second: u64,
+    /// Replicas that a balancer moves to and from here at a time (`dfs.datanode.balance.max.concurrent.moves`).
+    pub moves_max: usize,
     /// Bytes per second of each directory that are checked for damage, 0 for none
     /// (`dfs.block.scanner.volume.bytes.per.second`).
     pub scan_bytes_per_second: u64,
@@ -78,7 +82,8 @@ impl Options {
             // Each keeps some 4 MiB in memory.
             repairs_max: 4,
             // As HDFS's balancer (`dfs.datanode.balance.bandwidthPerSec`).
-            repair_bytes_per_second: 100 << 20,
+            repair_bytes_per_second: MOVED_BYTES_PER_SECOND,
+            moves_max: MOVES_MAX,
             scan_bytes_per_second: 1 << 20,
             scan_period: Some(SCAN_PERIOD),
             heartbeat: Duration::from_secs(1),

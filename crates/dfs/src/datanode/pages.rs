@@ -38,6 +38,8 @@ struct Status {
     uuid: String,
     pool: String,
     transfers: usize,
+    /// Replicas that a balancer moves to or from here.
+    moves: usize,
     damaged: usize,
     storages: Vec<Storage>,
 }
@@ -73,6 +75,7 @@ impl DatanodePages {
             uuid: store.datanode.clone(),
             pool: store.pool(),
             transfers: self.transfers.open(),
+            moves: self.transfers.moves.open(),
             damaged: store.damaged_count(),
             storages: storages.collect(),
         }
@@ -92,9 +95,9 @@ fn text(status: &Status) -> String {
             size(storage.capacity, true),
         ]);
     }
-    let Status { address, uuid, pool, transfers, damaged, .. } = status;
+    let Status { address, uuid, pool, transfers, moves, damaged, .. } = status;
     format!(
-        "DataNode   {address}\nId         {uuid}\nPool       {pool}\nTransfers  {transfers}\nDamaged    {damaged}\n{shown}\n"
+        "DataNode   {address}\nId         {uuid}\nPool       {pool}\nTransfers  {transfers}\nMoves      {moves}\nDamaged    {damaged}\n{shown}\n"
     )
 }
 
@@ -127,6 +130,7 @@ fn page(status: &Status, path: &'static str, query: &str) -> Page {
     let figures = [
         ("Blocks", Cell::number(blocks)),
         ("Transfers", Cell::number(status.transfers as u64)),
+        ("Moves of a balancer", Cell::number(status.moves as u64)),
         ("Damaged blocks", damaged),
         ("Block pool", Cell::text(&status.pool)),
         ("Version", Cell::text(env!("CARGO_PKG_VERSION"))),
@@ -141,6 +145,8 @@ fn metrics(status: &Status) -> String {
     let mut exposition = Exposition::new(&[]);
     let what = "blocks that are written or read now";
     exposition.gauge("data_node_active_transfers", what, &[], status.transfers);
+    let what = "replicas that a balancer moves to or from here now";
+    exposition.gauge("data_node_active_moves", what, &[], status.moves);
     let what = "blocks that are known to be damaged and have yet to be deleted";
     exposition.gauge("data_node_damaged_blocks", what, &[], status.damaged);
     let gauges: [Gauge; 5] = [
@@ -267,6 +273,7 @@ mod tests {
             uuid: "u".to_owned(),
             pool: "BP-1".to_owned(),
             transfers: 2,
+            moves: 0,
             damaged: 0,
             storages: vec![storage("DS-1", false), storage("DS-2", true)],
         };

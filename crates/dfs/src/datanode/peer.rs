@@ -15,7 +15,7 @@ use crate::wire::checksum::Chunking;
 use crate::wire::packet::Header;
 use crate::wire::proto::shared::{ExtendedBlock, Token};
 use crate::wire::proto::transfer::{
-    BaseHeader, ClientHeader, ClientReadStatus, PipelineAck, ReadBlock, Response, WriteBlock,
+    BaseHeader, ClientHeader, ClientReadStatus, CopyBlock, PipelineAck, ReadBlock, Response, WriteBlock,
 };
 use crate::wire::transfer_op::{self, Operation, Status};
 
@@ -124,13 +124,26 @@ impl PeerReader {
         offset: u64,
         silent_max: Duration,
     ) -> io::Result<Self> {
-        let mut reader = peer.connect()?;
-        reader.get_ref().set_read_timeout(Some(silent_max))?;
         let length =
             block.length.checked_sub(offset).ok_or_else(|| invalid("an offset beyond the replica"))?;
         let header = block.to_client_header();
         let request = ReadBlock { header, offset, length, send_checksums: Some(true) };
-        reader.get_mut().write_all(&transfer_op::encode(Operation::Read, &request))?;
+        Self::begin(peer, &transfer_op::encode(Operation::Read, &request), offset, silent_max)
+    }
+
+    /// Asks for a whole replica, all of it, to have it in the place of another DataNode.
+    ///
+    /// # Errors
+    /// The peer is not there, or refuses.
+    pub fn open_copy(peer: &PeerAddress, block: &BlockName, silent_max: Duration) -> io::Result<Self> {
+        let request = CopyBlock { header: block.to_header() };
+        Self::begin(peer, &transfer_op::encode(Operation::Copy, &request), 0, silent_max)
+    }
+
+    fn begin(peer: &PeerAddress, request: &[u8], offset: u64, silent_max: Duration) -> io::Result<Self> {
+        let mut reader = peer.connect()?;
+        reader.get_ref().set_read_timeout(Some(silent_max))?;
+        reader.get_mut().write_all(request)?;
         let response = succeeded(read_message(&mut reader, "the response of a DataNode")?)?;
         let info = response.read_checksum.ok_or_else(|| invalid("a response without a checksum"))?;
         let chunking = Chunking::from_message(&info.checksum).map_err(invalid)?;
@@ -174,13 +187,22 @@ impl PeerReader {
     }
 
     fn read_packet(&mut self) -> io::Result<Packet> {
+        let ends_too_early = || io::Error::new(io::ErrorKind::UnexpectedEof, "the replica ends too early");
+        self.next_packet()?.ok_or_else(ends_too_early)
+    }
+
+    /// Reads the next packet, which is not to be mixed with [`Self::read_exact`]; none after the last one.
+    ///
+    /// # Errors
+    /// As of [`Self::read_exact`].
+    pub fn next_packet(&mut self) -> io::Result<Option<Packet>> {
         let (packet, _) = Packet::read(&mut self.reader, self.chunking, |longer| {
             let is_too_long = longer > PACKET_LONGER_BYTES_MAX;
             if is_too_long { Err(invalid("a packet that is longer than a DataNode sends")) } else { Ok(()) }
         })?;
         let header = packet.header;
         if header.is_last || header.data == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the replica ends too early"));
+            return Ok(None);
         }
         if header.offset != self.next {
             let message = format!("a packet at {}, expected at {}", header.offset, self.next);
@@ -192,7 +214,7 @@ impl PeerReader {
             return Err(invalid(message));
         }
         self.next += header.data as u64;
-        Ok(packet)
+        Ok(Some(packet))
     }
 
     /// Says that all came. It is of no interest to this side whether the peer hears it.

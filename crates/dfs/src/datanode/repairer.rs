@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tracing::{info, warn};
 use yeoul_erasure::{UnitIndex, UnitSet};
 
 use super::copying::Copying;
-use super::pace::Pace;
 use super::packets::invalid;
 use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, PeerWriter};
 use super::rebuilding::{Group, Rebuilding};
 use super::repairs::{Cancelled, Repairs, Term};
+use super::throttle::Throttle;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Memory, Party};
 use crate::policy::Policy;
@@ -26,35 +26,22 @@ use crate::wire::proto::cluster::{Repair, Unit};
 const UNIT_BYTES: u64 = 768 << 10;
 /// Time for which a repair waits for memory. The NameNode plans it anew when it is given up.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long a repair that is paced waits before it looks whether it is cancelled.
-const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// The repairs of a DataNode.
 #[derive(Debug)]
 pub struct Repairer {
     repairs: Mutex<Repairs>,
     changed: Notify,
-    pace: Mutex<Pace>,
-    began: Instant,
+    /// How fast all repairs together are.
+    pub throttle: Throttle,
     memory: Memory,
 }
 
 impl Repairer {
     /// At most so many repairs at a time, which together move at most so many bytes per second.
     pub fn new(repairs_max: usize, bytes_per_second: u64, memory: Memory) -> Self {
-        let (repairs, pace) =
-            (Mutex::new(Repairs::new(repairs_max)), Mutex::new(Pace::new(bytes_per_second)));
-        Self { repairs, changed: Notify::new(), pace, began: Instant::now(), memory }
-    }
-
-    /// Bytes per second that all repairs together may move.
-    pub fn bytes_per_second(&self) -> u64 {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_second()
-    }
-
-    /// Sets the bytes per second that all repairs together may move.
-    pub fn set_bytes_per_second(&self, bytes_per_second: u64) {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).set_bytes_per_second(bytes_per_second);
+        let (repairs, throttle) = (Mutex::new(Repairs::new(repairs_max)), Throttle::new(bytes_per_second));
+        Self { repairs, changed: Notify::new(), throttle, memory }
     }
 
     /// What is ordered, and what is to be known of it.
@@ -157,19 +144,11 @@ impl Repairer {
 
     /// Waits until so many bytes may move.
     fn wait_for(&self, bytes: u64, cancelled: &Cancelled) -> io::Result<()> {
-        let now = self.began.elapsed();
-        let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(now, bytes);
-        let until = now + wait;
-        loop {
-            if cancelled.is_set() {
-                return Err(io::Error::new(io::ErrorKind::Interrupted, "it is no longer wanted"));
-            }
-            let left = until.saturating_sub(self.began.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            std::thread::sleep(left.min(WAIT_STEP));
-        }
+        self.throttle.wait(bytes, || {
+            let message = "it is no longer wanted";
+            let is_set = cancelled.is_set();
+            if is_set { Err(io::Error::new(io::ErrorKind::Interrupted, message)) } else { Ok(()) }
+        })
     }
 }
 
@@ -256,6 +235,7 @@ fn address_of(unit: &Unit) -> PeerAddress {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Instant;
 
     use super::super::packets::write_message;
     use super::super::test_peer::{SlowPeer, TestPeer, content, name};

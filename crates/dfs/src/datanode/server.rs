@@ -13,6 +13,7 @@ use super::Options;
 use super::control::Control;
 use super::ipc::{IpcService, Superusers};
 use super::link::{Link, Own};
+use super::moves::Moves;
 use super::notices::Notices;
 use super::pages::{self, DatanodePages};
 use super::recoverer::Recoverer;
@@ -86,12 +87,11 @@ impl Server {
             user: process_user().await,
         };
         let notices: Vec<Arc<Notices>> = options.namenodes.iter().map(|_| Arc::default()).collect();
-        let transfers = Arc::new(Transfers::new(
-            Arc::clone(&store),
-            notices.clone(),
-            options.transfers_max,
-            memory.clone(),
-        ));
+        let bytes_per_second = options.repair_bytes_per_second;
+        let transfers =
+            Transfers::new(Arc::clone(&store), notices.clone(), options.transfers_max, memory.clone());
+        let moves = Moves::new(options.moves_max, bytes_per_second);
+        let transfers = Arc::new(transfers.with_moves(moves));
         let address = format!("{}:{}", own.host, data.port());
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let shown = pages::Own {
@@ -107,8 +107,7 @@ impl Server {
         // The NameNode's page links to it.
         own.info_port = http.as_ref().map_or(0, |http| http.address().port());
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
-        let repairer =
-            Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second, memory.clone()));
+        let repairer = Arc::new(Repairer::new(options.repairs_max, bytes_per_second, memory.clone()));
         let recoverer = Arc::new(Recoverer::new(Arc::clone(&transfers)));
         let pool = {
             let store = Arc::clone(&store);

@@ -333,7 +333,9 @@ impl Store {
         let damaged = |why: String| StoreError::Damaged { id, why };
         meta.read_exact_at(&mut header, 0).map_err(|error| damaged(error.to_string()))?;
         let chunking = meta_file::decode(header).map_err(|error| damaged(error.to_string()))?;
-        Ok(ReadableReplica { data, meta, chunking, stamp: replica.stamp, visible: replica.visible })
+        let is_whole = replica.state == ReplicaState::Finalized;
+        let (stamp, visible) = (replica.stamp, replica.visible);
+        Ok(ReadableReplica { data, meta, chunking, stamp, is_whole, visible })
     }
 
     /// Bytes of a replica that can be read.

@@ -3,13 +3,15 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use yeoul_disk::RealDisk;
 
 use super::layout::{self, Folder};
+use super::moves::Moves;
+use super::notices::Notices;
 use super::peer::{BlockName, PeerAddress};
 use super::store::{Store, Wanted};
 use super::transfer::Transfers;
@@ -19,6 +21,12 @@ use crate::wire::checksum::Chunking;
 
 const POOL: &str = "BP-1-127.0.0.1-5";
 const STAMP: GenerationStamp = GenerationStamp(1001);
+
+/// What threads that serve wait for memory with.
+static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().expect("a runtime for tests")
+});
 
 /// A DataNode that no NameNode knows.
 pub struct TestPeer {
@@ -41,6 +49,11 @@ pub fn content(seed: u64, length: usize) -> Vec<u8> {
 impl TestPeer {
     /// A DataNode that has one block.
     pub fn with(id: i64, data: &[u8]) -> Self {
+        Self::with_moves(id, data, Vec::new(), Moves::default())
+    }
+
+    /// The same with NameNodes to tell, and limits of what a balancer moves.
+    pub fn with_moves(id: i64, data: &[u8], notices: Vec<Arc<Notices>>, moves: Moves) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let dirs = [dir.path().to_owned()];
         let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
@@ -53,14 +66,17 @@ impl TestPeer {
         chunking.compute(data, &mut checksums);
         replica.write(0, data, &checksums).unwrap();
         replica.finalize().unwrap();
-        let transfers = Arc::new(Transfers::new(Arc::new(store), Vec::new(), 64, memory));
+        let transfers = Arc::new(Transfers::new(Arc::new(store), notices, 64, memory).with_moves(moves));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = PeerAddress(listener.local_addr().unwrap().to_string());
         let own = Arc::clone(&transfers);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let own = Arc::clone(&own);
-                std::thread::spawn(move || own.serve_blocking(stream.unwrap()));
+                std::thread::spawn(move || {
+                    let _entered = RUNTIME.enter();
+                    own.serve_blocking(stream.unwrap())
+                });
             }
         });
         Self { transfers, address, dir }

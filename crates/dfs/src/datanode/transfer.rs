@@ -13,16 +13,20 @@ use yeoul_net::{Connection, Handler, LogPace};
 
 use super::checksums::{answer_block, answer_group};
 use super::joining::transfer;
+use super::moves::Moves;
 use super::notices::{Notices, Told};
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
-use super::sender::send;
+use super::replacing::replace;
+use super::sender::{send, send_copy};
 use super::store::{NewReplica, ReadableReplica, Store, StoreError};
 use super::writers::Writers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Charge, Memory, Party};
 use crate::wire::proto::cluster::{Notice, Replica};
-use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, TransferBlock, WriteBlock};
+use crate::wire::proto::transfer::{
+    BlockChecksum, BlockGroupChecksum, CopyBlock, ReadBlock, ReplaceBlock, TransferBlock, WriteBlock,
+};
 use crate::wire::transfer_op::{self, Operation, Status};
 use crate::wire::{delimited, limits};
 
@@ -54,6 +58,8 @@ pub struct Transfers {
     pub notices: Vec<Arc<Notices>>,
     /// Who writes.
     pub writers: Writers,
+    /// What a balancer moves to and from here.
+    pub moves: Moves,
     /// The memory of the process.
     pub memory: Memory,
     /// Held while a replica is deleted or found damaged and this is told of it: NameNodes hear of both in the order in which they
@@ -75,7 +81,23 @@ impl Transfers {
     /// Serves the replicas of a store, at most so many at a time.
     pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize, memory: Memory) -> Self {
         let (changing, open, doors) = (Mutex::new(()), AtomicUsize::new(0), Mutex::default());
-        Self { store, notices, writers: Writers::default(), memory, changing, transfers_max, open, doors }
+        Self {
+            store,
+            notices,
+            writers: Writers::default(),
+            moves: Moves::default(),
+            memory,
+            changing,
+            transfers_max,
+            open,
+            doors,
+        }
+    }
+
+    /// The same transfers with other limits of what a balancer moves.
+    #[must_use]
+    pub fn with_moves(self, moves: Moves) -> Self {
+        Self { moves, ..self }
     }
 
     /// How many transfers are open.
@@ -85,8 +107,13 @@ impl Transfers {
 
     /// Tells the NameNodes of a replica, and waits until they know.
     pub fn tell(&self, storage: &str, replica: Replica) {
-        let storage = storage.to_owned();
-        let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false };
+        self.tell_moved(storage, replica, "");
+    }
+
+    /// Tells the NameNodes of a replica that is to take the place of a DataNode's, and waits until they know.
+    pub fn tell_moved(&self, storage: &str, replica: Replica, delete_hint: &str) {
+        let (storage, delete_hint) = (storage.to_owned(), delete_hint.to_owned());
+        let notice = Notice { storage, replica: Some(replica), delete_hint, ..Notice::default() };
         for told in self.add(&notice) {
             told.wait();
         }
@@ -125,7 +152,7 @@ impl Transfers {
             None => return,
         };
         let storage = storage.to_owned();
-        self.add(&Notice { storage, replica: Some(replica), is_deleted: true, is_corrupt: false });
+        self.add(&Notice { storage, replica: Some(replica), is_deleted: true, ..Notice::default() });
     }
 
     /// Opens a replica for a reader. One without its files is damaged.
@@ -156,13 +183,13 @@ impl Transfers {
         let _changing = self.changing();
         let Some((storage, replica)) = self.store.mark_damaged(id, stamp) else { return };
         error!(%id, stamp = stamp.0, storage, %why, "a replica is damaged");
-        self.add(&Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: true });
+        self.add(&Notice { storage, replica: Some(replica), is_corrupt: true, ..Notice::default() });
     }
 
     /// Tells the NameNodes of a replica whose writer is gone.
     pub fn tell_abandoned(&self, replica: NewReplica<'_>) {
         if let Some((storage, replica)) = replica.abandoned() {
-            self.add(&Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false });
+            self.add(&Notice { storage, replica: Some(replica), ..Notice::default() });
         }
     }
 
@@ -191,6 +218,14 @@ impl Transfers {
             Operation::Read => {
                 let request: ReadBlock = read_message(reader, "a request to read")?;
                 send(self, reader, &request)
+            }
+            Operation::Replace => {
+                let request: ReplaceBlock = read_message(reader, "a request to replace a replica")?;
+                replace(self, reader, &request)
+            }
+            Operation::Copy => {
+                let request: CopyBlock = read_message(reader, "a request for a copy")?;
+                send_copy(self, reader, &request)
             }
             Operation::Transfer => {
                 let request: TransferBlock = read_message(reader, "a request to transfer")?;

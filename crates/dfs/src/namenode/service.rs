@@ -369,6 +369,16 @@ impl Service {
         self.clock.now()
     }
 
+    /// Answers a balancer. What it is told changes nothing.
+    fn answer_balancer(&self, call: Incoming) -> Outcome {
+        let user = self.caller(&call);
+        let mut decisions = self.decisions.lock();
+        let Decisions { state, random, .. } = &mut *decisions;
+        let now = self.clock.now();
+        let mut context = Context { now, user: &user, caller: None, ip: Some(&call.ip), random };
+        state.balancer_call(&mut context, &call.method, call.argument)
+    }
+
     fn decide(&self, call: Incoming, is_ours: bool) -> Answer {
         let now = self.clock.now();
         let mut decisions = self.decisions.lock();
@@ -423,6 +433,7 @@ impl Calls for Service {
             Err(refusal) => return Answer::Now(Err(refusal)),
         }
         match call.method.as_str() {
+            _ if call.protocol == protocol::NAMENODE => Answer::Now(self.answer_balancer(call)),
             "register" if is_ours => self.register(call),
             "addBlock" if !is_ours => self.add_block(call),
             "metaSave" if !is_ours => self.metasave(&call),
@@ -434,7 +445,7 @@ impl Calls for Service {
 }
 
 fn check_protocol(call: &Incoming, is_ours: bool) -> Result<(), Refusal> {
-    if !is_ours && call.protocol != protocol::CLIENT {
+    if !is_ours && ![protocol::CLIENT, protocol::NAMENODE].contains(&call.protocol.as_str()) {
         return Err(Refusal::of_protocol(&call.protocol, &call.method));
     }
     if call.version != protocol::VERSION {

@@ -242,6 +242,10 @@ fn set_datanode(
             options.disk = Arc::new(ModedDisk::with_folder_mode(mode));
         }
         "dfs.datanode.balance.bandwidthPerSec" => options.repair_bytes_per_second = entry()?.size()?,
+        "dfs.datanode.balance.max.concurrent.moves" => {
+            let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));
+            options.moves_max = entry()?.read("a number from 1 to 4096", read)?;
+        }
         "dfs.datanode.du.reserved" => options.reserved_bytes = entry()?.size()?,
         "dfs.datanode.max.transfer.threads" => {
             let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));
@@ -559,8 +563,14 @@ mod tests {
         );
         assert!(namenode(&[("dfs.namenode.hosts.provider.classname", "com.example.Hosts")]).is_err());
         assert!(namenode(&[("dfs.namenode.replication.max-streams", "65")]).is_err());
-        let (options, _) = datanode(&[("dfs.datanode.balance.bandwidthPerSec", "10m")]).unwrap();
-        assert_eq!(options.repair_bytes_per_second, 10 << 20);
+        let (options, notices) = datanode(&[
+            ("dfs.datanode.balance.bandwidthPerSec", "10m"),
+            ("dfs.datanode.balance.max.concurrent.moves", "7"),
+        ])
+        .unwrap();
+        let set = (options.repair_bytes_per_second, options.moves_max, notices);
+        assert_eq!(set, (10 << 20, 7, Vec::new()));
+        assert!(datanode(&[("dfs.datanode.balance.max.concurrent.moves", "0")]).is_err());
     }
 
     #[test]

@@ -4,19 +4,20 @@
 pub const CLIENT: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
 /// A client's calls to the IPC port of a DataNode.
 pub const CLIENT_DATANODE: &str = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol";
+/// A balancer's calls to the NameNode.
+pub const NAMENODE: &str = "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol";
 /// The question for the groups of a user (`hdfs groups`).
 pub const USER_MAPPINGS: &str = "org.apache.hadoop.tools.GetUserMappingsProtocol";
 /// The order to ask for the groups of users anew (`hdfs dfsadmin -refreshUserToGroupsMappings`).
 pub const REFRESH_USER_MAPPINGS: &str = "org.apache.hadoop.security.RefreshUserMappingsProtocol";
 /// Hadoop's other protocols of a NameNode and a DataNode, none of whose calls are there.
-pub const UNSUPPORTED: [&str; 10] = [
+pub const UNSUPPORTED: [&str; 9] = [
     "org.apache.hadoop.ha.HAServiceProtocol",
     "org.apache.hadoop.ha.ZKFCProtocol",
     "org.apache.hadoop.hdfs.protocol.ReconfigurationProtocol",
     "org.apache.hadoop.hdfs.server.protocol.DatanodeLifelineProtocol",
     "org.apache.hadoop.hdfs.server.protocol.DatanodeProtocol",
     "org.apache.hadoop.hdfs.server.protocol.InterDatanodeProtocol",
-    "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol",
     "org.apache.hadoop.ipc.GenericRefreshProtocol",
     "org.apache.hadoop.ipc.RefreshCallQueueProtocol",
     "org.apache.hadoop.security.authorize.RefreshAuthorizationPolicyProtocol",

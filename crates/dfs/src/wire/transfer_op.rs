@@ -20,6 +20,10 @@ pub enum Operation {
     Write,
     /// Give a part of a replica.
     Read,
+    /// Take a replica from another DataNode in the place of the one that a third DataNode has.
+    Replace,
+    /// Give a whole replica to a DataNode that replaces one.
+    Copy,
     /// Give a copy of an unfinished replica to another DataNode.
     Transfer,
     /// Give the checksum of a replica's checksums.
@@ -48,6 +52,8 @@ pub fn decode_prefix(bytes: [u8; PREFIX_BYTES]) -> Result<Operation, DecodeError
     Ok(match operation {
         80 => Operation::Write,
         81 => Operation::Read,
+        83 => Operation::Replace,
+        84 => Operation::Copy,
         85 => Operation::BlockChecksum,
         86 => Operation::Transfer,
         90 => Operation::BlockGroupChecksum,
@@ -60,6 +66,8 @@ pub fn encode_prefix(operation: Operation) -> [u8; PREFIX_BYTES] {
     let number = match operation {
         Operation::Write => 80,
         Operation::Read => 81,
+        Operation::Replace => 83,
+        Operation::Copy => 84,
         Operation::BlockChecksum => 85,
         Operation::Transfer => 86,
         Operation::BlockGroupChecksum => 90,
@@ -73,8 +81,6 @@ pub fn encode_prefix(operation: Operation) -> [u8; PREFIX_BYTES] {
 pub fn name_of_unsupported(number: u8) -> &'static str {
     match number {
         82 => "READ_METADATA",
-        83 => "REPLACE_BLOCK",
-        84 => "COPY_BLOCK",
         87 => "REQUEST_SHORT_CIRCUIT_FDS",
         88 => "RELEASE_SHORT_CIRCUIT_FDS",
         89 => "REQUEST_SHORT_CIRCUIT_SHM",
@@ -115,6 +121,8 @@ pub enum Status {
     ErrorUnsupported = 7,
     /// Out of band: the DataNode ends, and may be there again soon.
     Restarting = 8,
+    /// What was asked for goes on; another response follows.
+    InProgress = 12,
 }
 
 impl Status {
@@ -127,6 +135,7 @@ impl Status {
             4 => Self::ErrorExists,
             7 => Self::ErrorUnsupported,
             8 => Self::Restarting,
+            12 => Self::InProgress,
             _ => Self::Error,
         }
     }
@@ -200,7 +209,8 @@ mod tests {
         assert!(refused.contains("dfs.data.transfer.protection"), "{refused}");
         let known =
             [Operation::Write, Operation::Read, Operation::BlockChecksum, Operation::BlockGroupChecksum];
-        for operation in known.into_iter().chain([Operation::Transfer, Operation::Unsupported(87)]) {
+        let moves = [Operation::Replace, Operation::Copy, Operation::Transfer, Operation::Unsupported(87)];
+        for operation in known.into_iter().chain(moves) {
             assert_eq!(decode_prefix(encode_prefix(operation)).unwrap(), operation);
         }
     }

@@ -218,5 +218,5 @@ fn notice(datanode: usize, block: &ExtendedBlock) -> Notice {
         length: FILE_BYTES,
         state: ReplicaState::Finalized.into(),
     };
-    Notice { storage: storage(datanode), replica: Some(replica), is_deleted: false, is_corrupt: false }
+    Notice { storage: storage(datanode), replica: Some(replica), ..Notice::default() }
 }

@@ -16,6 +16,8 @@ pub struct ReadableReplica {
     pub chunking: Chunking,
     /// Its stamp, which may be newer than the one that was asked for.
     pub stamp: GenerationStamp,
+    /// Nobody writes it.
+    pub is_whole: bool,
     /// What of it can be read.
     pub visible: Visible,
 }

@@ -361,6 +361,18 @@ impl BlockTable {
         behind.take(count).map(BlockId::from_wire).collect()
     }
 
+    /// The blocks of a storage, once each, from the one on that has so many before it in the order of their numbers on the wire.
+    pub fn of_storage_from(&self, storage: StorageHandle, from: usize) -> impl Iterator<Item = BlockId> {
+        let all = || self.by_storage.get(&storage).into_iter().flatten();
+        let first = self.by_storage.get(&storage).and_then(|blocks| blocks.select(from as u64)).unwrap_or(0);
+        let behind = self.by_storage.get(&storage).map(|blocks| {
+            let mut behind = blocks.iter();
+            behind.advance_to(first);
+            behind
+        });
+        behind.into_iter().flatten().chain(all().take_while(move |id| *id < first)).map(BlockId::from_wire)
+    }
+
     /// True if every change has been looked at.
     pub fn is_looked_at(&self) -> bool {
         self.changed.is_empty()

@@ -142,6 +142,22 @@ impl World {
         self.lost_in.get(&group).is_some_and(|step| self.steps - step < NOTICE_STEPS_MAX)
     }
 
+    /// A balancer moves a replica to another node, which may have another unit of its group, but not this one.
+    pub fn balance(&mut self) {
+        let (from, to) = (self.random.usize(..NODES), self.random.usize(..NODES));
+        let nth = self.random.usize(..self.nodes[from].replicas.len().max(1));
+        let Some(id) = self.nodes[from].replicas.keys().copied().nth(nth) else { return };
+        let target = &self.nodes[to];
+        let has_it = target.replicas.contains_key(&id) || target.unfinished.contains_key(&id);
+        let is_source = self.nodes[from].is_up && self.has_good(&self.nodes[from], id);
+        if !is_source || has_it || !target.is_up || target.is_full || self.needed_block(id).is_none() {
+            return;
+        }
+        self.tally.replicas_moved += 1;
+        let (kept, hint) = (self.nodes[from].replicas[&id], self.nodes[from].uuid());
+        self.nodes[to].replace(id, kept, hint);
+    }
+
     /// A replica is damaged or gone, of a block that has more than it needs: no more is lost than can be mended. Not one of
     /// twins, of which the NameNode may be about to delete the other.
     pub fn lose_replica(&mut self) {

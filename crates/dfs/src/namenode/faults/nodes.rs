@@ -93,6 +93,14 @@ impl Node {
         self.tell(replica(id, (stamp, length)), false);
     }
 
+    /// A balancer has it take the place of another node's replica.
+    pub fn replace(&mut self, id: i64, kept: (u64, u64), from: String) {
+        self.replicas.insert(id, kept);
+        let (storage, replica) = (self.storage(), Some(replica(id, kept)));
+        let notice = Notice { storage, replica, delete_hint: from, ..Notice::default() };
+        self.outbox.push_back(Message::Notices(vec![notice]));
+    }
+
     /// A writer is gone that has written so much of a replica.
     pub fn leave(&mut self, id: i64, stamp: u64, length: u64) {
         self.replicas.remove(&id);
@@ -158,8 +166,8 @@ impl Node {
         let notice = Notice {
             storage: self.storage(),
             replica: Some(replica(id, kept)),
-            is_deleted: false,
             is_corrupt: true,
+            ..Notice::default()
         };
         self.outbox.push_back(Message::Notices(vec![notice]));
     }
@@ -191,7 +199,7 @@ impl Node {
 
     fn tell(&mut self, replica: Replica, is_deleted: bool) {
         let notice =
-            Notice { storage: self.storage(), replica: Some(replica), is_deleted, is_corrupt: false };
+            Notice { storage: self.storage(), replica: Some(replica), is_deleted, ..Notice::default() };
         self.outbox.push_back(Message::Notices(vec![notice]));
     }
 }

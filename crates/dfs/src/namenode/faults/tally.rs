@@ -34,10 +34,11 @@ pub struct Tally {
     pub files_appended: u64,
     pub nodes_left: u64,
     pub nodes_away: u64,
+    pub replicas_moved: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 31] {
+    fn each(&mut self) -> [&mut u64; 32] {
         [
             &mut self.namenode_crashes,
             &mut self.records_lost,
@@ -70,6 +71,7 @@ impl Tally {
             &mut self.files_appended,
             &mut self.nodes_left,
             &mut self.nodes_away,
+            &mut self.replicas_moved,
         ]
     }
 

@@ -138,6 +138,7 @@ impl World {
                 Some(925..940) => self.lose_answer(),
                 Some(940..950) => self.fill_node(),
                 Some(956..962) => self.change_hosts(),
+                Some(962..974) => self.balance(),
                 Some(950..956) => self.now.wall_ms = self.random.u64(..4_000_000),
                 _ => self.start_node(),
             },

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Standing;
 use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
@@ -7,13 +7,15 @@ use crate::namenode::blocks::{Block, Fit, Replica};
 /// The replicas of a block that may go: more copies than wanted, units that are there twice, and what is damaged or old. They
 /// are told apart by (storage, index), never by DataNode alone. What they leave is on DataNodes that are there, in storages
 /// that have reported since they registered, and not about to go itself. If no DataNode `has_place` for another replica, one that is
-/// damaged goes before its successor is there, which is made in its place.
+/// damaged goes before its successor is there, which is made in its place. Of copies and twins the one goes that `is_moved`, as a
+/// balancer has given it to another DataNode, unless the others would stand worse than without it.
 pub fn surplus(
     block: &Block,
     copies: usize,
     standing: impl Fn(&Replica) -> Standing,
     rack: impl Fn(DatanodeHandle) -> String,
     has_place: impl FnOnce() -> bool,
+    is_moved: impl Fn(&Replica) -> bool,
 ) -> Vec<(StorageHandle, BlockIndex)> {
     if !block.is_committed {
         return Vec::new();
@@ -22,10 +24,11 @@ pub fn surplus(
     let mut kept: Vec<Replica> = block.good().filter(is_sure).collect();
     let mut going: Vec<Replica> = Vec::new();
     if block.geometry().is_some() {
-        drop_twins(block, &mut kept, &mut going);
+        drop_twins(block, &mut kept, &mut going, &rack, &is_moved);
     } else {
         while kept.len() > copies {
-            let at = most_crowded(&kept, &rack);
+            let usual = most_crowded(&kept, &rack);
+            let at = moved_or(usual, &kept, &rack, &is_moved);
             going.push(kept.remove(at));
         }
     }
@@ -51,7 +54,13 @@ pub fn surplus(
 }
 
 /// Of a unit that is there more than once, one stays: where least else of the group is.
-fn drop_twins(block: &Block, kept: &mut Vec<Replica>, going: &mut Vec<Replica>) {
+fn drop_twins(
+    block: &Block,
+    kept: &mut Vec<Replica>,
+    going: &mut Vec<Replica>,
+    rack: &impl Fn(DatanodeHandle) -> String,
+    is_moved: &impl Fn(&Replica) -> bool,
+) {
     loop {
         let mut on_node: BTreeMap<DatanodeHandle, usize> = BTreeMap::new();
         for replica in kept.iter() {
@@ -64,8 +73,30 @@ fn drop_twins(block: &Block, kept: &mut Vec<Replica>, going: &mut Vec<Replica>) 
             .filter(|at| is_needless(&kept[*at]))
             .max_by_key(|at| (on_node[&kept[*at].datanode], kept[*at].datanode, kept[*at].storage));
         let Some(worst) = worst else { return };
-        going.push(kept.remove(worst));
+        let unit = kept[worst].index;
+        let at = moved_or(worst, kept, rack, &|replica: &Replica| replica.index == unit && is_moved(replica));
+        going.push(kept.remove(at));
     }
+}
+
+/// The place of the replica that is to go as it was moved, if the others are then on no fewer DataNodes and racks than without the
+/// usual one; else of the usual one.
+fn moved_or(
+    usual: usize,
+    kept: &[Replica],
+    rack: &impl Fn(DatanodeHandle) -> String,
+    is_moved: &impl Fn(&Replica) -> bool,
+) -> usize {
+    let Some(moved) = kept.iter().position(is_moved) else { return usual };
+    let spread_without = |gone: usize| {
+        let others = || kept.iter().enumerate().filter(|(at, _)| *at != gone).map(|(_, replica)| replica);
+        let nodes: BTreeSet<DatanodeHandle> = others().map(|replica| replica.datanode).collect();
+        let racks: BTreeSet<String> = others().map(|replica| rack(replica.datanode)).collect();
+        (nodes.len(), racks.len())
+    };
+    let (with_moved_gone, with_usual_gone) = (spread_without(moved), spread_without(usual));
+    let is_no_worse = with_moved_gone.0 >= with_usual_gone.0 && with_moved_gone.1 >= with_usual_gone.1;
+    if is_no_worse { moved } else { usual }
 }
 
 /// The place of the replica whose rack has most of them.

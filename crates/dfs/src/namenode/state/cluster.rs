@@ -146,6 +146,7 @@ impl State {
                 self.blocks.forget(id, storage, id.index());
             } else {
                 self.take_replica(node, storage, replica, notice.is_corrupt);
+                self.take_hint(BlockId(replica.id), &notice.delete_hint);
             }
         }
         self.look_at_safe_mode(context.now.steady_ms);

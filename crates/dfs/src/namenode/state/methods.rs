@@ -61,6 +61,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("getBlockLocations", Kind::Read, decoded!(block_locations)),
     ("getContentSummary", Kind::Read, decoded!(content_summary)),
     ("getDatanodeReport", Kind::Read, decoded!(datanode_report)),
+    ("getDatanodeStorageReport", Kind::Read, decoded!(datanode_storage_report)),
     ("getDelegationToken", Kind::Read, decoded!(nothing)),
     ("getECTopologyResultForPolicies", Kind::Read, decoded!(topology_result)),
     ("getEnclosingRoot", Kind::Read, decoded!(enclosing_root)),
@@ -97,6 +98,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("rename2", Kind::Once, encoded!(rename_or_replace)),
     ("renewLease", Kind::Soft, decoded!(renew_lease)),
     ("reportBadBlocks", Kind::Soft, decoded!(report_bad_blocks)),
+    ("rollingUpgrade", Kind::Read, decoded!(rolling_upgrade)),
     ("setAcl", Kind::Write, decoded!(set_acl)),
     ("setBalancerBandwidth", Kind::Soft, decoded!(set_balancer_bandwidth)),
     ("setErasureCodingPolicy", Kind::Once, encoded!(set_policy)),
@@ -126,6 +128,29 @@ const CLUSTER_METHODS: &[(&str, Kind, Handler)] = &[
     ("report", Kind::Soft, decoded!(take_report)),
 ];
 
+/// The methods of `NamenodeProtocol` that we have, which a balancer calls.
+const BALANCER_METHODS: &[(&str, Kind, Handler)] = &[
+    ("getBlockKeys", Kind::Read, decoded!(block_keys)),
+    ("getBlocks", Kind::Read, decoded!(blocks_to_balance)),
+    ("isRollingUpgrade", Kind::Read, decoded!(is_rolling_upgrade)),
+    ("isUpgradeFinalized", Kind::Read, decoded!(is_upgrade_finalized)),
+    ("versionRequest", Kind::Read, decoded!(version)),
+];
+
+/// Those of secondary and standby NameNodes, which there are none of.
+const UNSUPPORTED_OF_NAMENODES: &[&str] = &[
+    "endCheckpoint",
+    "errorReport",
+    "getEditLogManifest",
+    "getMostRecentCheckpointTxId",
+    "getMostRecentNameNodeFileTxId",
+    "getNextSPSPath",
+    "getTransactionId",
+    "registerSubordinateNamenode",
+    "rollEditLog",
+    "startCheckpoint",
+];
+
 /// Methods of HDFS that we know and do not have.
 const UNSUPPORTED: &[&str] = &[
     "addCacheDirective",
@@ -141,7 +166,6 @@ const UNSUPPORTED: &[&str] = &[
     "getBatchedListing",
     "getCurrentEditLogTxid",
     "getDataEncryptionKey",
-    "getDatanodeStorageReport",
     "getEZForPath",
     "getEditsFromTxid",
     "getLinkTarget",
@@ -164,7 +188,6 @@ const UNSUPPORTED: &[&str] = &[
     "renewDelegationToken",
     "restoreFailedStorage",
     "rollEdits",
-    "rollingUpgrade",
     "satisfyStoragePolicy",
     "upgradeStatus",
 ];
@@ -259,6 +282,26 @@ impl State {
         let result = handler(self, context, argument);
         assert!(result.is_ok() || self.sequence == before, "what is refused changes nothing");
         result
+    }
+
+    /// Carries out a call of a balancer, which changes nothing.
+    ///
+    /// # Errors
+    /// What the balancer gets to know.
+    pub fn balancer_call(
+        &mut self,
+        context: &mut Context<'_>,
+        method: &str,
+        argument: Bytes,
+    ) -> Result<Vec<u8>, Refusal> {
+        if UNSUPPORTED_OF_NAMENODES.contains(&method) {
+            return Err(Refusal::unsupported(method));
+        }
+        let Some((_, handler)) = entry(BALANCER_METHODS, method) else {
+            let message = format!("Unknown method {method} called on NamenodeProtocol");
+            return Err(Refusal::new(Exception::NoSuchMethod, message));
+        };
+        handler(self, context, argument)
     }
 
     /// Carries out a call of a DataNode.

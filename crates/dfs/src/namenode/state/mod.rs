@@ -7,6 +7,7 @@ mod acls;
 mod appending;
 mod apply;
 mod attributes;
+mod balancing;
 mod checking;
 mod cluster;
 mod concatenating;
@@ -50,7 +51,7 @@ use super::datanodes::Datanodes;
 use super::hosts::Hosts;
 use super::leases::Leases;
 use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
-use super::repair::{Orders, Queue};
+use super::repair::{Hints, Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::{SafeMode, Seen};
@@ -126,6 +127,8 @@ pub struct State {
     /// What lacks something, and who has been told to mend it.
     queue: Queue,
     orders: Orders,
+    /// Whose replicas are to go as a balancer has moved them.
+    hints: Hints,
     /// Groups with two units on one DataNode for which there is no other, and blocks on one rack likewise.
     crowded: BTreeSet<BlockId>,
     /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
@@ -172,6 +175,7 @@ impl State {
             safe_mode,
             queue: Queue::default(),
             orders: Orders::default(),
+            hints: Hints::default(),
             crowded: BTreeSet::new(),
             surplus: HashMap::new(),
             hosts: Hosts::default(),

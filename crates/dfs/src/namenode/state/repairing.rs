@@ -60,6 +60,7 @@ impl State {
     fn look_at(&mut self, id: BlockId, steady_ms: u64) {
         let Some(block) = self.blocks.get(id).filter(|block| block.is_committed) else {
             self.queue.remove(id);
+            self.hints.forget(id);
             self.call_off(id, |_| false);
             return;
         };
@@ -69,9 +70,13 @@ impl State {
         }
         let (stamp, standing) = (block.stamp, |replica: &Replica| self.standing(replica, steady_ms));
         let rack = |node| self.datanodes.node(node).rack.clone();
-        for (storage, _) in
-            surplus(block, self.copies(block), standing, rack, || self.has_place(block, steady_ms))
-        {
+        let has_place = || self.has_place(block, steady_ms);
+        let is_moved = |replica: &Replica| self.hints.has(id, replica.index, replica.datanode);
+        let going = surplus(block, self.copies(block), standing, rack, has_place, is_moved);
+        if going.is_empty() {
+            self.hints.forget(id);
+        }
+        for (storage, _) in going {
             let node = self.datanodes.storage(storage).datanode;
             self.surplus.entry(node).or_default().insert(id, self.sequence);
         }
@@ -433,7 +438,8 @@ impl State {
             let standing = |replica: &Replica| self.standing(replica, steady_ms);
             let rack = |node| self.datanodes.node(node).rack.clone();
             let has_place = || self.has_place(block, steady_ms);
-            let mut going = surplus(block, self.copies(block), standing, rack, has_place);
+            let is_moved = |replica: &Replica| self.hints.has(id, replica.index, replica.datanode);
+            let mut going = surplus(block, self.copies(block), standing, rack, has_place, is_moved);
             going.retain(|(storage, _)| self.datanodes.storage(*storage).datanode == node);
             if going.is_empty() {
                 // One that would have to stay is silent at the moment.

@@ -3,6 +3,7 @@
 mod acls;
 mod administering;
 mod appending;
+mod balancing;
 mod checking;
 mod concatenating;
 mod counts;
@@ -167,8 +168,12 @@ impl Fixture {
 
     fn notice(&mut self, number: usize, block: &ExtendedBlock, length: u64, is_deleted: bool) {
         let replica = replica(block, length, ReplicaState::Finalized);
-        let notice =
-            Notice { storage: format!("DS-{number}"), replica: Some(replica), is_deleted, is_corrupt: false };
+        let notice = Notice {
+            storage: format!("DS-{number}"),
+            replica: Some(replica),
+            is_deleted,
+            ..Notice::default()
+        };
         let request = NoticeRequest { uuid: format!("dn-{number}"), notices: vec![notice] };
         let _: Answer = self.cluster("notice", &request).unwrap();
     }

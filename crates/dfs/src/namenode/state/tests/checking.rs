@@ -27,8 +27,8 @@ impl Fixture {
         let notice = Notice {
             storage: format!("DS-{number}"),
             replica: Some(replica),
-            is_deleted: false,
             is_corrupt: true,
+            ..Notice::default()
         };
         let request = NoticeRequest { uuid: format!("dn-{number}"), notices: vec![notice] };
         let _: Answer = self.cluster("notice", &request).unwrap();

@@ -43,7 +43,7 @@ fn access_quota_and_the_enclosing_root_are_answered() {
 #[test]
 fn what_is_not_there_is_refused_by_its_name() {
     let mut fixture = Fixture::new(1);
-    for method in ["getBatchedListing", "listReencryptionStatus", "getDataEncryptionKey"] {
+    for method in ["satisfyStoragePolicy", "listReencryptionStatus", "getDataEncryptionKey"] {
         let (exception, message) = fixture.refused(method, &calls::Empty {});
         assert_eq!(exception, Exception::UnsupportedOperation);
         assert_eq!(message, format!("{method} is not supported by yeoul dfs"));
