@@ -40,15 +40,16 @@ def local(folder: pathlib.Path, datanodes: int = 3, *more: str):
 class Servers:
     """A NameNode and DataNodes, each a process of its own that can be killed and started again."""
 
-    def __init__(self, folder: pathlib.Path, datanodes: int, disk_bytes: int | None = None, namenode: tuple = (), idle: int = 0):
-        """`namenode` are more arguments of the NameNode. With `disk_bytes` each DataNode has a file system of that size for itself, which root only can mount. The last `idle` DataNodes are left to be started."""
+    def __init__(self, folder: pathlib.Path, datanodes: int, disk_bytes: int | None = None, namenode: tuple = (), idle: int = 0, racks: bool = True):
+        """`namenode` are more arguments of the NameNode. With `disk_bytes` each DataNode has a file system of that size for itself, which root only can mount. The last `idle` DataNodes are left to be started. Without `racks` DataNodes do not say where they stand."""
         self.folder, self.running, self.mounted = folder, {}, []
         [port] = free_ports(1)
         self.address = f"127.0.0.1:{port}"
         self.arguments = {"namenode": ["namenode", "--dir", folder / "namenode", "--port", str(port), "--min-block-size", "0", *namenode]}
         for number in range(datanodes):
             ports = free_ports(2)
-            more = ["--port", str(ports[0]), "--ipc-port", str(ports[1]), "--rack", f"/rack{number % 2}"]
+            more = ["--port", str(ports[0]), "--ipc-port", str(ports[1])]
+            more += ["--rack", f"/rack{number % 2}"] if racks else []
             name = f"datanode{number}"
             self.arguments[name] = ["datanode", "--namenode", self.address, "--dir", folder / name, *more]
             if disk_bytes:

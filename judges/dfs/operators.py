@@ -257,6 +257,33 @@ def maintenance(findings: Findings):
             cluster.until("now it is missed, and all is there again", ["fsck", "/"], 0, " Under-replicated blocks:\t0 (0.0 %)\n", " Average block replication:\t3.0\n")
 
 
+def racks(findings: Findings):
+    """DataNodes stand where a script or a table says, and one that hangs keeps none of them away."""
+    mapping = "org.apache.hadoop.net.TableMapping"
+    with tempfile.TemporaryDirectory(prefix="operators-") as place:
+        folder = pathlib.Path(place)
+        script, table = folder / "script", folder / "table"
+        script.write_text('#!/bin/sh\n[ $# = 1 ] && echo /by-script/of-$1\n')
+        script.chmod(0o755)
+        table.write_text("# racks\n127.0.0.1 /by-table\n")
+        by_table = ("-D", f"net.topology.table.file.name={table}", "-D", f"net.topology.node.switch.mapping.impl={mapping}")
+        for name, more, rack in [("script", ("-D", f"net.topology.script.file.name={script}"), "/by-script/of-127.0.0.1"), ("table", by_table, "/by-table")]:
+            home = folder / f"of-{name}"
+            home.mkdir()
+            with Servers(home, 2, namenode=more, racks=False) as servers, Shell(servers.address) as shell:
+                cluster = Cluster(findings, servers, shell, 0)
+                servers.kill("datanode1")
+                servers.arguments["datanode1"] += ["--rack", "/its-own"]
+                servers.start("datanode1")
+                cluster.until(f"the {name} and a DataNode itself say where they stand", ["dfsadmin", "-printTopology"], 0, f"Rack: {rack}\n", "Rack: /its-own\n")
+                script.write_text("#!/bin/sh\nexec sleep 600\n")
+                table.write_text("")
+                cluster.says("-refreshNodes", ["dfsadmin", "-refreshNodes"], 0)
+                servers.kill("datanode0")
+                servers.start("datanode0")
+                cluster.until(f"a {name} without an answer holds nobody up", ["dfsadmin", "-printTopology"], 0, "Rack: /default-rack\n", "Rack: /its-own\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a minute or less")
@@ -280,6 +307,7 @@ def main() -> int:
                 administers(cluster, stranger)
                 losses(cluster)
                 hosts(cluster, included, excluded)
+    racks(findings)
     if not arguments.short:
         maintenance(findings)
     return findings.wrong

@@ -18,6 +18,8 @@ const STORAGES_PER_DATANODE_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 255;
 /// Replicas that one heartbeat tells a DataNode to delete.
 const DELETIONS_PER_HEARTBEAT_MAX: usize = 1000;
+/// Bytes of the name of a rack.
+pub const RACK_BYTES_MAX: usize = NAME_BYTES_MAX;
 /// HDFS's name for a rack when nobody says which it is.
 pub const DEFAULT_RACK: &str = "/default-rack";
 
@@ -419,7 +421,7 @@ fn check_names(request: &cluster::RegisterRequest) -> Result<(), Refusal> {
         }
     }
     let rack = &request.rack;
-    if !rack.is_empty() && (!rack.starts_with('/') || rack.len() > NAME_BYTES_MAX) {
+    if !rack.is_empty() && (!rack.starts_with('/') || rack.len() > RACK_BYTES_MAX) {
         return Err(illegal(format!("the rack '{rack}' does not begin with a slash, such as /dc1/rack2")));
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
 //!   [`repair`], [`recovery`], [`safe_mode`], [`checking`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
-//!   `clock` tells the time.
+//!   `clock` tells the time, `topology` asks for the racks of DataNodes.
 
 mod admin_state;
 mod beans;
@@ -34,6 +34,7 @@ mod service;
 mod site;
 pub mod state;
 pub mod table;
+mod topology;
 
 pub use admin_state::AdminState;
 pub use context::{Context, Now};
@@ -41,3 +42,4 @@ pub use hosts_files::HostsFiles;
 pub use options::Options;
 pub use rules::Rules;
 pub use server::{Handle, Server};
+pub use topology::Topology;

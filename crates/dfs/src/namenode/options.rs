@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{HostsFiles, Rules};
+use super::{HostsFiles, Rules, Topology};
 use crate::memory::MEMORY_BYTES_DEFAULT;
 
 /// How a NameNode runs.
@@ -27,6 +27,8 @@ pub struct Options {
     pub connections_max: usize,
     /// The files that name the hosts which may have DataNodes, and those that are to leave.
     pub hosts: HostsFiles,
+    /// What knows the racks of DataNodes that do not say theirs.
+    pub topology: Topology,
     /// What decisions depend on.
     pub rules: Rules,
 }
@@ -45,6 +47,7 @@ impl Options {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,
             hosts: HostsFiles::default(),
+            topology: Topology::default(),
             rules: Rules::default(),
         }
     }

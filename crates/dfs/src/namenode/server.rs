@@ -15,6 +15,7 @@ use super::pages::NamenodePages;
 use super::service::{Decisions, Service};
 use super::site::Site;
 use super::state::State;
+use super::topology::Racks;
 use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::http;
@@ -66,11 +67,13 @@ impl Server {
             memory_bytes: _,
             connections_max,
             hosts,
+            topology,
             mut rules,
         } = options;
         if rules.superuser.is_empty() {
             rules.superuser = process_user().await;
         }
+        topology.check()?;
         let listener = Listener::bind((host.as_str(), port)).await.map_err(|error| {
             Error::new(Kind::of_io(&error), format!("cannot listen on {host}:{port} for clients"))
                 .with_hint("name another port with --port, or 0 for a free one")
@@ -90,7 +93,8 @@ impl Server {
         let pool = decisions.state.pool().to_owned();
         let groups = Groups::default();
         let reports = dir.join("reports");
-        let service = Arc::new(Service::new(decisions, clock, groups.clone(), reports).with_hosts(hosts));
+        let service = Service::new(decisions, clock, groups.clone(), reports);
+        let service = Arc::new(service.with_hosts(hosts).with_racks(Racks::new(topology)));
         let mut tasks = Supervisor::new("NameNode");
         tasks.keep("ticker", tick(Arc::clone(&service)));
         let (tell, journal_ended) = oneshot::channel();

@@ -14,7 +14,8 @@ use super::clock::Clock;
 use super::namespace::User;
 use super::refused::RefusedDatanodes;
 use super::state::{Kind, State, kind_of};
-use super::{Context, HostsFiles, Now};
+use super::topology::Racks;
+use super::{Context, HostsFiles, Now, Topology};
 use crate::memory::{Memory, TableCharge};
 use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
@@ -84,6 +85,8 @@ pub struct Service {
     reports: Arc<Path>,
     /// The files that name hosts.
     hosts: HostsFiles,
+    /// The racks of DataNodes that do not say theirs.
+    racks: Racks,
     /// An image is being written.
     writes_image: Arc<AtomicBool>,
 }
@@ -94,7 +97,14 @@ impl Service {
         let decisions = Arc::new(DecisionLock::new("the NameNode's state", decisions));
         let (refused, writes_image) = (Arc::default(), Arc::default());
         let hosts = HostsFiles::default();
-        Self { decisions, clock, refused, groups, reports: reports.into(), hosts, writes_image }
+        let racks = Racks::new(Topology::default());
+        Self { decisions, clock, refused, groups, reports: reports.into(), hosts, racks, writes_image }
+    }
+
+    /// The same service with racks of DataNodes that do not say theirs.
+    #[must_use]
+    pub fn with_racks(self, racks: Racks) -> Self {
+        Self { racks, ..self }
     }
 
     /// The same service with files that name hosts.
@@ -164,8 +174,28 @@ impl Service {
         }
     }
 
-    /// Registers a DataNode.
+    /// Registers a DataNode, once its rack is known if it does not say it.
     fn register(&self, call: Incoming) -> Answer {
+        let request = match RegisterRequest::decode(call.argument.clone()) {
+            // One without a pool only asks for it.
+            Ok(request) if self.racks.are_known() && request.rack.is_empty() && !request.pool.is_empty() => {
+                request
+            }
+            _ => return self.register_on_rack(call),
+        };
+        let own = self.clone();
+        Answer::Later(Box::pin(async move {
+            let rack = own.racks.of(&request.ip, &request.host).await.unwrap_or_default();
+            let argument = RegisterRequest { rack, ..request }.encode_to_vec().into();
+            match own.register_on_rack(Incoming { argument, ..call }) {
+                Answer::Now(outcome) => outcome,
+                Answer::Later(outcome) => outcome.await,
+            }
+        }))
+    }
+
+    /// Registers a DataNode on the rack that it names, or on the default one.
+    fn register_on_rack(&self, call: Incoming) -> Answer {
         let (ip, argument) = (Arc::clone(&call.ip), call.argument.clone());
         let answer = self.decide(call, true);
         let refusal = match &answer {
@@ -247,7 +277,8 @@ impl Service {
         User { name: call.user.to_string(), groups: call.groups.to_vec(), is_superuser }
     }
 
-    /// Reads the files that name hosts again (`hdfs dfsadmin -refreshNodes`). If one cannot be read, all stays as it was.
+    /// Reads the files that name hosts again (`hdfs dfsadmin -refreshNodes`). If one cannot be read, all stays as it was. Racks are asked
+    /// for again when DataNodes register.
     fn refresh_nodes(&self, call: &Incoming) -> Answer {
         if let Err(refusal) = self.caller(call).check_superuser("refreshNodes") {
             return Answer::Now(Err(refusal));
@@ -256,6 +287,7 @@ impl Service {
         Answer::Later(Box::pin(async move {
             let hosts = own.hosts.read().await;
             let hosts = hosts.map_err(|error| Refusal::new(Exception::Io, error.to_string()))?;
+            own.racks.forget_all();
             own.decisions.lock().state.set_hosts(hosts, own.clock.now());
             Ok(Vec::new())
         }))

@@ -166,6 +166,18 @@ fn set_namenode(
             (options.http_host, options.http_port) = (Some(host), Some(port));
         }
         "dfs.namenode.http-bind-host" => options.http_host = Some(entry()?.value),
+        "net.topology.script.file.name" => options.topology.script = file_of(entry()?),
+        "net.topology.table.file.name" => options.topology.table = file_of(entry()?),
+        "net.topology.node.switch.mapping.impl" => {
+            options.topology.is_table =
+                entry()?.read("ScriptBasedMapping or TableMapping", |name| {
+                    match name.strip_prefix("org.apache.hadoop.net.")? {
+                        "ScriptBasedMapping" => Some(false),
+                        "TableMapping" => Some(true),
+                        _ => None,
+                    }
+                })?;
+        }
         "dfs.hosts" => options.hosts.included = file_of(entry()?),
         "dfs.hosts.exclude" => options.hosts.excluded = file_of(entry()?),
         "dfs.namenode.hosts.provider.classname" => {
@@ -550,6 +562,19 @@ mod tests {
             ("dfs.namenode.replication.max-streams-hard-limit", "16"),
         ])
         .unwrap();
+        let (racks, _) = namenode(&[
+            ("net.topology.script.file.name", "/etc/script"),
+            ("net.topology.table.file.name", "/etc/table"),
+            ("net.topology.node.switch.mapping.impl", "org.apache.hadoop.net.TableMapping"),
+        ])
+        .unwrap();
+        let topology = namenode::Topology {
+            script: Some("/etc/script".into()),
+            table: Some("/etc/table".into()),
+            is_table: true,
+        };
+        assert_eq!(racks.topology, topology);
+        assert!(namenode(&[("net.topology.node.switch.mapping.impl", "com.example.Racks")]).is_err());
         let expected = namenode::HostsFiles {
             included: Some("/etc/included".into()),
             excluded: Some("/etc/excluded".into()),
