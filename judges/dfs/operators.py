@@ -8,11 +8,13 @@ import argparse
 import json
 import pathlib
 import random
+import subprocess
 import sys
 import tempfile
 import time
 
-from cluster import Findings, Servers, Shell
+from cluster import HERE, Findings, Servers, Shell
+from hadoop import class_path
 from harness import free_ports, page, wait_until
 from writers import NO_CACHE
 
@@ -94,7 +96,7 @@ def checks(cluster: Cluster, stranger: Shell):
     says("fsck -blockId", ["fsck", "-blockId", f"blk_{block}"], 0, f"Block Id: blk_{block}\nBlock belongs to: /", "is HEALTHY")
     says("fsck -blockId of nothing", ["fsck", "-blockId", "blk_5"], 0, "Block blk_5 does not exist")
     says("fsck of no path", ["fsck", "/none"], 0, "does not exist")
-    for option in ["-delete", "-move", "-replicate"]:
+    for option in ["-move", "-replicate"]:
         says(f"fsck {option} is refused", ["fsck", "/", option], 255, f"fsck {option} is not supported by yeoul dfs", "FAILED")
     says("-chmod", ["-chmod", "700", "/private"], 0)
     code, printed = stranger("fsck", "/")
@@ -169,7 +171,15 @@ def administers(cluster: Cluster, stranger: Shell):
     cluster.until("the DataNode is back", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
 
 
-def losses(cluster: Cluster):
+def listings(cluster: Cluster, *paths: str) -> list[str]:
+    """What `Listings.java` prints of these paths, and of files that cannot be read."""
+    command = ["java", "-cp", class_path(), HERE / "Listings.java", cluster.servers.address, *paths]
+    done = subprocess.run(command, capture_output=True, text=True)
+    cluster.findings.right("directories are listed in batches", done.returncode == 0, done.stderr[-2000:])
+    return sorted(done.stdout.splitlines())
+
+
+def losses(cluster: Cluster, stranger: Shell):
     """`hdfs fsck` while the only DataNode of a file is gone."""
     cluster.put("/whole/single", MIB, "-Ddfs.replication=1")
     report = cluster.says("fsck of one copy", ["fsck", "/whole/single", "-files", "-blocks", "-locations"], 0, "Live_repl=1 ")
@@ -180,6 +190,16 @@ def losses(cluster: Cluster):
     cluster.until("fsck of what is lost", ["fsck", "/"], 1, lost, "Status: CORRUPT", "  MISSING BLOCKS:\t1\n", "is CORRUPT")
     cluster.says("fsck -list-corruptfileblocks", ["fsck", "/", "-list-corruptfileblocks"], 255, "\t/whole/single\n", "has 1 CORRUPT blocks")
     cluster.says("fsck of what is not lost", ["fsck", "/coded"], 0, "is HEALTHY")
+    found = listings(cluster, "/whole", "/coded", "/none", "/coded/file")
+    expected = {"corrupt /whole/single", "entry /coded/file", "entry /whole/deep", "entry /whole/single", "failed /none FileNotFoundException"}
+    cluster.findings.right("what they have, and what is lost", set(found) == expected and found.count("entry /coded/file") == 2, found)
+    internal = ["fsck encountered internal errors!", "FAILED"]
+    code, printed = stranger("fsck", "/whole", "-delete")
+    cluster.findings.right("fsck -delete of a stranger", code == 255 and all(text.encode() in printed for text in internal), (code, printed))
+    cluster.says("the file is there still", ["-test", "-e", "/whole/single"], 0)
+    cluster.says("fsck -delete", ["fsck", "/", "-delete"], 1, lost, "is CORRUPT")
+    cluster.says("the file is gone", ["-test", "-e", "/whole/single"], 1)
+    cluster.says("nothing else is lost", ["fsck", "/"], 0, "is HEALTHY")
     cluster.servers.start(name)
     cluster.until("fsck when it is back", ["fsck", "/"], 0, "Status: HEALTHY", "is HEALTHY")
 
@@ -305,7 +325,7 @@ def main() -> int:
                 checks(cluster, stranger)
                 beans(cluster)
                 administers(cluster, stranger)
-                losses(cluster)
+                losses(cluster, stranger)
                 hosts(cluster, included, excluded)
     racks(findings)
     if not arguments.short:

@@ -391,6 +391,23 @@ impl Service {
         R::decode(&*answer).map_err(|error| Refusal::new(Exception::Io, error.to_string()))
     }
 
+    /// Makes a change by a method of the client's protocol, as a user with their permissions. It is on disk a moment later.
+    ///
+    /// # Errors
+    /// What a client of this user would get to know.
+    pub fn change_as(&self, user: &User, method: &str, argument: &impl Message) -> Result<(), Refusal> {
+        let now = self.clock.now();
+        let mut decisions = self.decisions.lock();
+        let Decisions { state, random, .. } = &mut *decisions;
+        let mut context = Context { now, user, caller: None, ip: None, random };
+        let before = state.sequence();
+        state.call(&mut context, method, argument.encode_to_vec().into())?;
+        if state.sequence() > before {
+            self.keep_in_background(&mut decisions);
+        }
+        Ok(())
+    }
+
     /// Has somebody look at the state.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.decisions.lock().state)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tracing::info;
+use tracing::{info, warn};
 use yeoul_console::query_pairs;
 use yeoul_net::http::{Pages, Request, Response, Rest};
 
@@ -12,6 +12,7 @@ use super::console;
 use super::pages::NamenodePages;
 use super::service::Service;
 use super::state::{Check, refused_check};
+use crate::wire::proto::namenode::DeleteRequest;
 
 /// The path that `hdfs fsck` asks.
 const CHECK_PATH: &str = "/fsck";
@@ -68,6 +69,17 @@ impl Iterator for Pieces {
     fn next(&mut self) -> Option<Bytes> {
         let now = self.service.now();
         let text = self.service.read(|state| state.check_on(&mut self.check, now))?;
+        for src in self.check.take_lost() {
+            let request = DeleteRequest { src, recursive: true };
+            let user = self.check.user().clone();
+            match self.service.change_as(&user, "delete", &request) {
+                Ok(()) => info!(path = request.src, user = user.name, "a check removes a file that is lost"),
+                Err(refusal) => {
+                    warn!(path = request.src, user = user.name, %refusal, "a check cannot remove a file that is lost");
+                    self.check.note_failure();
+                }
+            }
+        }
         // A step that has nothing to say shows that the check goes on: a client waits for a minute at most.
         Some(if text.is_empty() { Bytes::from_static(b"\n") } else { text.into() })
     }

@@ -19,6 +19,8 @@ pub struct BlockTable {
     /// What changed and has not been counted since.
     uncounted: VecDeque<BlockId>,
     lacks: LacksByForm,
+    /// The blocks that are counted as missing, by their numbers as the wire has them.
+    missing: RoaringTreemap,
     committed: u64,
     stored: u64,
     replicas: u64,
@@ -46,6 +48,7 @@ impl Default for BlockTable {
             changed: VecDeque::new(),
             uncounted: VecDeque::new(),
             lacks: LacksByForm::default(),
+            missing: RoaringTreemap::new(),
             committed: 0,
             stored: 0,
             replicas: 0,
@@ -148,6 +151,9 @@ impl BlockTable {
         self.stored -= u64::from(is_stored(&block));
         self.replicas -= block.replica_count() as u64;
         self.lacks.of_form(id.is_striped()).subtract(block.lack);
+        if block.lack.is_missing {
+            self.missing.remove(id.to_wire());
+        }
         // Its repair is to be called off.
         self.changed.push_back(id);
         for replica in block.replicas() {
@@ -328,8 +334,23 @@ impl BlockTable {
     pub fn set_lack(&mut self, id: BlockId, lack: Lack) {
         let block = self.blocks.get_mut(id).expect("it was just taken");
         let counts = self.lacks.of_form(id.is_striped());
-        counts.subtract(std::mem::replace(&mut block.lack, lack));
+        let before = std::mem::replace(&mut block.lack, lack);
+        counts.subtract(before);
         counts.add(lack);
+        match (before.is_missing, lack.is_missing) {
+            (false, true) => self.missing.insert(id.to_wire()),
+            (true, false) => self.missing.remove(id.to_wire()),
+            (true, true) | (false, false) => false,
+        };
+    }
+
+    /// The blocks that are counted as missing behind one, in the order of their numbers on the wire.
+    pub fn missing_behind(&self, after: Option<BlockId>) -> impl Iterator<Item = BlockId> {
+        let mut behind = self.missing.iter();
+        if let Some(after) = after {
+            behind.advance_to(after.to_wire().saturating_add(1));
+        }
+        behind.map(BlockId::from_wire)
     }
 
     /// How many blocks lack something, as far as they have been counted.

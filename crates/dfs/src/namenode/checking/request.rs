@@ -15,6 +15,8 @@ pub struct CheckRequest {
     pub subject: Subject,
     /// What the report shows beside the totals.
     pub shown: Shown,
+    /// Files that cannot be read are removed (`-delete`).
+    pub removes: bool,
 }
 
 /// What a check looks at.
@@ -55,12 +57,12 @@ impl CheckRequest {
     /// The request of a query's names and values.
     ///
     /// # Errors
-    /// `UnsupportedOperation` for an option that changes files, `HadoopIllegalArgument` for an unknown one and for too many blocks;
+    /// `UnsupportedOperation` for an option that is not there, `HadoopIllegalArgument` for an unknown one and for too many blocks;
     /// with the path, for the report.
     pub fn parse(pairs: impl Iterator<Item = (String, String)>) -> Result<Self, (String, Refusal)> {
         let (mut path, mut user, mut subject, mut shown) =
             ("/".to_owned(), None, Subject::Files, Shown::default());
-        let mut refused = None;
+        let (mut refused, mut removes) = (None, false);
         for (name, value) in pairs {
             match name.as_str() {
                 "path" => path = value,
@@ -89,11 +91,10 @@ impl CheckRequest {
                     }
                     subject = Subject::Blocks(blocks);
                 }
-                "move" | "delete" => {
-                    let message = format!(
-                        "fsck -{name} is not supported by yeoul dfs: look with -list-corruptfileblocks, and remove what is lost \
-                         with 'hdfs dfs -rm'"
-                    );
+                "delete" => removes = true,
+                "move" => {
+                    let message = "fsck -move is not supported by yeoul dfs: copy what can be read with 'hdfs dfs -get', and remove \
+                                   what is lost with -delete";
                     refused = Some(Refusal::new(Exception::UnsupportedOperation, message));
                 }
                 "replicate" => {
@@ -109,7 +110,7 @@ impl CheckRequest {
         }
         match refused {
             Some(refusal) => Err((path, refusal)),
-            None => Ok(Self { user: user.filter(|user| !user.is_empty()), path, subject, shown }),
+            None => Ok(Self { user: user.filter(|user| !user.is_empty()), path, subject, shown, removes }),
         }
     }
 }
@@ -131,6 +132,7 @@ mod tests {
         assert_eq!((request.user.as_deref(), request.path.as_str()), (Some("judge"), "/a b"));
         assert_eq!(request.subject, Subject::Files);
         assert_eq!(request.shown, Shown { files: true, blocks: true, racks: true, ..Shown::default() });
+        assert!(!request.removes && parse(&[("delete", "1")]).unwrap().removes);
         let request = parse(&[("ugi", ""), ("blockId", "blk_1 blk_-16_1002 ")]).unwrap();
         assert_eq!((request.user, request.path.as_str()), (None, "/"));
         assert_eq!(request.subject, Subject::Blocks(vec!["blk_1".to_owned(), "blk_-16_1002".to_owned()]));
@@ -139,7 +141,6 @@ mod tests {
     #[test]
     fn what_is_not_honoured_is_refused_by_its_name() {
         for (name, exception, words) in [
-            ("delete", Exception::UnsupportedOperation, "fsck -delete is not supported"),
             ("move", Exception::UnsupportedOperation, "fsck -move is not supported"),
             ("replicate", Exception::UnsupportedOperation, "fsck -replicate is not supported"),
             ("repair", Exception::HadoopIllegalArgument, "'repair' of fsck is unknown"),

@@ -30,6 +30,10 @@ pub struct Check {
     /// The directories from the first one down to where the walk is, each with the name that was looked at last.
     levels: Vec<(InodeId, Box<[u8]>)>,
     file: Option<FileCheck>,
+    /// Files that cannot be read, which are to be removed before the next step.
+    lost: Vec<String>,
+    /// One of them could not be removed.
+    has_failed: bool,
     stage: Stage,
 }
 
@@ -56,8 +60,24 @@ struct FileCheck {
 impl Check {
     /// A check that has yet to begin, with the permissions of a user.
     pub fn new(request: CheckRequest, user: User) -> Self {
-        let (levels, totals) = (Vec::new(), Totals::default());
-        Self { request, user, began_ms: 0, totals, levels, file: None, stage: Stage::Beginning }
+        let (levels, totals, lost) = (Vec::new(), Totals::default(), Vec::new());
+        let (began_ms, file, has_failed, stage) = (0, None, false, Stage::Beginning);
+        Self { request, user, began_ms, totals, levels, file, lost, has_failed, stage }
+    }
+
+    /// The user whose check it is.
+    pub fn user(&self) -> &User {
+        &self.user
+    }
+
+    /// The files that cannot be read and are to be removed now, before the next step.
+    pub fn take_lost(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Notes that one of them could not be removed: the check fails in the end, as with HDFS.
+    pub fn note_failure(&mut self) {
+        self.has_failed = true;
     }
 }
 
@@ -113,7 +133,7 @@ impl State {
             Stage::Walking => {}
         }
         let mut looked_at = 0;
-        while looked_at < LOOKED_AT_MAX && text.len() < TEXT_BYTES_MAX {
+        while looked_at < LOOKED_AT_MAX && text.len() < TEXT_BYTES_MAX && check.lost.is_empty() {
             match self.look_further(check, now, &mut text, LOOKED_AT_MAX - looked_at) {
                 Ok(0) => {
                     text += &self.end_of_check(check, now);
@@ -161,8 +181,11 @@ impl State {
     ) -> Result<usize, Refusal> {
         if let Some(mut file) = check.file.take() {
             let (is_over, looked_at) = self.look_at_file(&mut file, check, now, text, count);
+            let is_lost = file.missing.0 + file.corrupt.0 > 0;
             if !is_over {
                 check.file = Some(file);
+            } else if is_lost && check.request.removes && self.tree.holder(file.id).is_none() {
+                check.lost.push(file.path);
             }
             return Ok(looked_at.max(1));
         }
@@ -380,6 +403,9 @@ impl State {
             // The client goes on asking until it is told so.
             let none = if lost == 0 { "no" } else { "no more" };
             return format!("\n\nThe filesystem under path '{path}' has {none} CORRUPT files\n\n");
+        }
+        if check.has_failed {
+            return failed(path, "fsck encountered internal errors!", now, check.began_ms);
         }
         let live = |node: &crate::namenode::datanodes::Datanode| {
             self.datanodes.is_live(node.handle, now.steady_ms, self.rules.silent_ms_max)

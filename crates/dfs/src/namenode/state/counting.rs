@@ -60,6 +60,8 @@ impl State {
             );
         }
         assert_eq!(self.blocks.lacks(), lacks);
+        let missing = self.blocks.iter().filter(|block| block.lack.is_missing).count();
+        assert_eq!(self.blocks.missing_behind(None).count(), missing);
         self.check_usage();
     }
 

@@ -16,6 +16,7 @@ mod creating;
 mod figures;
 mod image;
 mod leaving;
+mod listings;
 mod metasave;
 mod methods;
 mod moving;

@@ -8,6 +8,7 @@ mod checking;
 mod concatenating;
 mod counts;
 mod leaving;
+mod listings;
 mod names;
 mod operating;
 mod pipelines;

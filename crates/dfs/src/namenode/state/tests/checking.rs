@@ -13,6 +13,15 @@ impl Fixture {
         while let Some(text) = self.state.check_on(&mut check, self.now) {
             report += &text;
             steps += 1;
+            // As the NameNode's HTTP port does it.
+            for src in check.take_lost() {
+                let request = Bytes::from(calls::DeleteRequest { src, recursive: true }.encode_to_vec());
+                let Self { state, now, random, .. } = &mut *self;
+                let mut context = Context { now: *now, user, caller: None, ip: None, random };
+                if state.call(&mut context, "delete", request).is_err() {
+                    check.note_failure();
+                }
+            }
         }
         (report, steps)
     }
@@ -107,6 +116,37 @@ fn what_cannot_be_read_makes_the_status_corrupt() {
     assert_has(&list, &[&expected, "\nThe filesystem under path '/' has no more CORRUPT files\n"]);
     let none = fixture.check("path=/whole&listcorruptfileblocks=1");
     assert_has(&none, &["\nThe filesystem under path '/whole' has no CORRUPT files\n"]);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_removed_if_that_is_wanted_and_allowed() {
+    let mut fixture = Fixture::new(3);
+    for (path, length) in [("/d/lost", 700), ("/d/e/lost", 700), ("/d/whole", 60), ("/d/one", 50)] {
+        let block = fixture.write(path, length).block;
+        let kept = match path {
+            "/d/whole" => 3,
+            "/d/one" => 1,
+            _ => 0,
+        };
+        (kept..3).for_each(|number| fixture.notice(number, &block, length, true));
+    }
+    let open = fixture.create("/d/open");
+    let begun = fixture.add_block("/d/open", open, None);
+    fixture.add_block("/d/open", open, Some(sized(&begun, MIB)));
+    let before = fingerprint(&fixture.state);
+    let (report, _) = fixture.check_in_steps("path=/d&delete=1", &user("stranger", &[]));
+    assert!(report.ends_with("fsck encountered internal errors!\n\n\nFsck on path '/d' FAILED"), "{report}");
+    assert_eq!(fingerprint(&fixture.state), before, "a stranger may look, and remove nothing");
+    assert!(!fixture.check("path=/d").contains("internal errors"));
+    assert_eq!(fingerprint(&fixture.state), before, "nothing is removed unless that is wanted");
+    let report = fixture.check("path=/d&delete=1&files=1&blocks=1&openforwrite=1");
+    assert_has(
+        &report,
+        &["/d/lost 700 bytes", "/d/e/lost 700 bytes", " MISSING 1 blocks", "Status: CORRUPT"],
+    );
+    let there = ["/d/lost", "/d/e/lost", "/d/whole", "/d/one", "/d/open"].map(|path| fixture.exists(path));
+    assert_eq!(there, [false, false, true, true, true]);
+    assert_has(&fixture.check("path=/d"), &["is HEALTHY"]);
 }
 
 #[test]
