@@ -4,6 +4,7 @@ use comfy_table::Table;
 use serde::Serialize;
 
 use crate::display::{size, table};
+use crate::namenode::AdminState;
 use crate::wire::proto::namenode::{DatanodeReportResponse, FsStatsResponse};
 use crate::wire::proto::shared::DatanodeInfo;
 
@@ -46,6 +47,8 @@ pub struct Node {
     pub rack: String,
     /// False after it has been silent.
     pub live: bool,
+    /// What it does for the cluster, in HDFS's words, such as `In Service`.
+    pub admin_state: &'static str,
     /// Bytes of its storages.
     pub capacity: u64,
     /// Bytes of blocks.
@@ -69,6 +72,7 @@ impl Node {
             info_port: u16::try_from(info.id.info_port).unwrap_or_default(),
             rack: info.rack.unwrap_or_default(),
             live,
+            admin_state: AdminState::words_of(info.admin_state.unwrap_or_default()),
             capacity: info.capacity.unwrap_or_default(),
             used: info.used.unwrap_or_default(),
             remaining: info.remaining.unwrap_or_default(),
@@ -169,6 +173,7 @@ mod tests {
             info_port: 0,
             rack: "/default-rack".to_owned(),
             live,
+            admin_state: "In Service",
             capacity: 3 << 30,
             used: 1 << 20,
             remaining: 1 << 30,

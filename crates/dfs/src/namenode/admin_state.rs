@@ -85,6 +85,18 @@ impl AdminState {
         }
     }
 
+    /// HDFS's words for its number; of an unknown one those for a DataNode that serves.
+    pub fn words_of(number: i32) -> &'static str {
+        let until_ms = 0;
+        match number {
+            1 => Self::Decommissioning.words(),
+            2 => Self::Decommissioned.words(),
+            3 => Self::EnteringMaintenance { until_ms }.words(),
+            4 => Self::InMaintenance { until_ms }.words(),
+            _ => Self::InService.words(),
+        }
+    }
+
     /// HDFS's words.
     pub fn words(self) -> &'static str {
         match self {
@@ -100,6 +112,17 @@ impl AdminState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_is_known_by_its_number() {
+        let until_ms = 5;
+        let (entering, away) =
+            (AdminState::EnteringMaintenance { until_ms }, AdminState::InMaintenance { until_ms });
+        let of_leaving = [AdminState::InService, AdminState::Decommissioning, AdminState::Decommissioned];
+        for state in of_leaving.into_iter().chain([entering, away]) {
+            assert_eq!(AdminState::words_of(state.to_wire()), state.words());
+        }
+    }
 
     #[test]
     fn a_duty_begins_a_way_and_does_not_begin_it_again() {

@@ -2,6 +2,7 @@
 
 use yeoul_console::{Cell, Href, Page, Table, Tone, query_value};
 
+use super::AdminState;
 use super::namespace::User;
 use super::state::{RepairUnderWay, Upkeep};
 use crate::display::utc_second;
@@ -110,7 +111,13 @@ impl Overview<'_> {
     }
 
     fn node(&self, node: &Node) -> Vec<Cell> {
-        let (tone, state) = if node.live { (Tone::Good, "live") } else { (Tone::Bad, "dead") };
+        let in_service = AdminState::InService.words();
+        let (tone, state) = match (node.live, node.admin_state) {
+            (true, duty) if duty == in_service => (Tone::Good, "live".to_owned()),
+            (false, duty) if duty == in_service => (Tone::Bad, "dead".to_owned()),
+            // Somebody wanted it so.
+            (is_live, duty) => (Tone::Warning, format!("{}, {duty}", if is_live { "live" } else { "dead" })),
+        };
         let silent_ms = self.now_ms.saturating_sub(node.last_seen_ms);
         let contact = match node.live && silent_ms > SILENCE_MS_MAX {
             true => Cell::state(Tone::Warning, format!("{} s ago", silent_ms / 1000)),
@@ -259,6 +266,7 @@ mod tests {
             info_port: number + 1,
             rack: HOSTILE.to_owned(),
             live,
+            admin_state: if number == 9870 { "Decommissioned" } else { "In Service" },
             capacity: 200 << 30,
             used: 30 << 30,
             remaining: 90 << 30,
@@ -278,7 +286,9 @@ mod tests {
             corrupt_blocks: 0,
             missing_blocks: 2,
             pending_deletions: 5,
-            datanodes: vec![node(9866, true, 99_000), node(9868, false, 40_000)],
+            datanodes: [(9866, true, 99_000), (9868, false, 40_000), (9870, false, 30_000)]
+                .map(|(port, live, seen_ms)| node(port, live, seen_ms))
+                .to_vec(),
         };
         let summary =
             ContentSummary { files: 1234, directories: 56, length: 7 << 20, ..ContentSummary::default() };
@@ -304,7 +314,9 @@ mod tests {
     fn the_cluster_shows_its_nodes_the_dead_first_with_their_last_contact_and_links() {
         let shown = html(None, Vec::new());
         for expected in [
-            "1 of 2",
+            "1 of 3",
+            ">dead<",
+            ">dead, Decommissioned<",
             "http://node-1:9867/",
             "1 s ago",
             "60 s ago",
