@@ -33,6 +33,10 @@ pub struct Rules {
     pub repair_streams_hard_max: usize,
     /// Milliseconds without a sign of its writer after which a file is taken from it (`dfs.namenode.lease-hard-limit-sec`).
     pub lease_ms_max: u64,
+    /// Minutes for which clients' trash is kept; 0 for no trash (`fs.trash.interval`).
+    pub trash_minutes: u64,
+    /// Minutes between checkpoints of the trash; 0 for as many as the trash is kept (`fs.trash.checkpoint.interval`).
+    pub trash_checkpoint_minutes: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
     pub safe_mode_extension_ms: u64,
     /// DataNodes that have to be there before safe mode ends (`dfs.namenode.safemode.min.datanodes`).
@@ -58,6 +62,8 @@ impl Default for Rules {
             repair_streams_max: 2,
             repair_streams_hard_max: 4,
             lease_ms_max: 1_200_000,
+            trash_minutes: 0,
+            trash_checkpoint_minutes: 0,
             safe_mode_extension_ms: 30_000,
             safe_mode_datanodes_min: 0,
         }

@@ -166,6 +166,8 @@ fn set_namenode(
             (options.http_host, options.http_port) = (Some(host), Some(port));
         }
         "dfs.namenode.http-bind-host" => options.http_host = Some(entry()?.value),
+        "fs.trash.interval" => rules.trash_minutes = minutes(&entry()?)?,
+        "fs.trash.checkpoint.interval" => rules.trash_checkpoint_minutes = minutes(&entry()?)?,
         "net.topology.script.file.name" => options.topology.script = file_of(entry()?),
         "net.topology.table.file.name" => options.topology.table = file_of(entry()?),
         "net.topology.node.switch.mapping.impl" => {
@@ -290,6 +292,11 @@ fn set_datanode(
         other => address.set(other, entry)?,
     }
     Ok(())
+}
+
+/// A number of minutes.
+fn minutes(entry: &Entry) -> Result<u64> {
+    entry.read("a number of minutes", |text| text.parse().ok())
 }
 
 /// The path of a file; none for an empty value.
@@ -574,6 +581,10 @@ mod tests {
             is_table: true,
         };
         assert_eq!(racks.topology, topology);
+        let trash = [("fs.trash.interval", "1440"), ("fs.trash.checkpoint.interval", "60")];
+        let rules = namenode(&trash).unwrap().0.rules;
+        assert_eq!((rules.trash_minutes, rules.trash_checkpoint_minutes), (1440, 60));
+        assert!(namenode(&[("fs.trash.interval", "-1")]).is_err());
         assert!(namenode(&[("net.topology.node.switch.mapping.impl", "com.example.Racks")]).is_err());
         let expected = namenode::HostsFiles {
             included: Some("/etc/included".into()),

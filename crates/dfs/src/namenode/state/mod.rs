@@ -29,6 +29,7 @@ mod recovering;
 mod repairing;
 mod statuses;
 mod storage_policies;
+mod trash;
 mod truncating;
 mod writing;
 mod xattrs;
@@ -42,6 +43,7 @@ pub use image::Image;
 use leaving::Leaving;
 pub use methods::{Kind, kind_of};
 use recovering::Recoveries;
+use trash::Emptying;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -138,6 +140,8 @@ pub struct State {
     hosts: Hosts,
     /// What is looked at of DataNodes that are to leave.
     leaving: Leaving,
+    /// What is emptied of users' trash.
+    emptying: Emptying,
     /// The last blocks of files whose writers are gone.
     recoveries: Recoveries,
     /// When repairs begin: DataNodes that start later than others have had time to report.
@@ -181,6 +185,7 @@ impl State {
             surplus: HashMap::new(),
             hosts: Hosts::default(),
             leaving: Leaving::default(),
+            emptying: Emptying::default(),
             recoveries: Recoveries::default(),
             repair_from_ms: 0,
             enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
@@ -308,6 +313,7 @@ impl State {
         self.look_after_blocks(steady_ms, random);
         self.look_after_leaving(now);
         self.look_after_leases(now);
+        self.look_after_trash(now, random);
     }
 
     /// What safe mode looks at. DataNodes are counted only if a number of them is wanted: each report asks.

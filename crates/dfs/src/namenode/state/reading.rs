@@ -112,7 +112,7 @@ impl State {
             replication: self.rules.replication.into(),
             file_buffer_size: 4096,
             encrypt_data_transfer: Some(false),
-            trash_interval_minutes: Some(0),
+            trash_interval_minutes: Some(self.rules.trash_minutes),
             checksum_type: Some(2),
             // Present and empty: clients do not ask a key server.
             key_provider_uri: Some(String::new()),

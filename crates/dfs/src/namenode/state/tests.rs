@@ -19,6 +19,7 @@ mod reports;
 mod restarts;
 mod storage_policies;
 mod striped;
+mod trash;
 mod truncating;
 mod writing;
 mod xattrs;
