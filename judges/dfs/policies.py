@@ -1,5 +1,6 @@
 """Erasure-coded files of each policy under the stock client, on 14 DataNodes: written and read with all of them, and with as
-many stopped as a policy can lose.
+many stopped as a policy can lose. Then policies of users: added, enabled, removed, kept over a restart of the NameNode, and what
+is lost of their files is made anew.
 
 Usage: policies.py [--short]    exits 1 if a byte, a length on disk or an answer is not what it must be
 """
@@ -12,6 +13,7 @@ import tempfile
 import time
 
 from cluster import Findings, Servers, Shell
+from harness import free_ports
 
 CELL = 1 << 20
 DATANODES = 14
@@ -23,23 +25,30 @@ POLICIES = [
     ("XOR-2-1-1024k", 2, 1),
     ("RS-10-4-1024k", 10, 4),
 ]
+# Those that a user adds: cells of 64 KiB, and all units that a group can have.
+USERS = [
+    ("RS-4-2-64k", "rs", 4, 2, 64 << 10),
+    ("RS-LEGACY-5-3-64k", "rs-legacy", 5, 3, 64 << 10),
+    ("XOR-3-1-64k", "xor", 3, 1, 64 << 10),
+    ("RS-9-5-32k", "rs", 9, 5, 32 << 10),
+]
 # Two cells: a group of two and a half stripes takes two of them.
 BLOCK = 2 * CELL
 
 
-def lengths(data: int) -> list[int]:
+def lengths(data: int, cell: int = CELL) -> list[int]:
     """Around cells and stripes, 3.5 stripes, and one more than a group holds."""
-    stripe = data * CELL
-    return [0, 1, CELL - 1, CELL, CELL + 1, stripe - 1, stripe, stripe + 1, 7 * stripe // 2, data * BLOCK + 5]
+    stripe = data * cell
+    return [0, 1, cell - 1, cell, cell + 1, stripe - 1, stripe, stripe + 1, 7 * stripe // 2, data * BLOCK + 5]
 
 
-def space(length: int, data: int, parity: int) -> int:
+def space(length: int, data: int, parity: int, cell: int = CELL) -> int:
     """What HDFS says that a file takes: each stripe's parity cells are as long as its first cell."""
     taken = length
     for start in range(0, length, data * BLOCK):
         group = min(length - start, data * BLOCK)
-        stripes, rest = divmod(group, data * CELL)
-        taken += parity * (stripes * CELL + min(rest, CELL))
+        stripes, rest = divmod(group, data * cell)
+        taken += parity * (stripes * cell + min(rest, cell))
     return taken
 
 
@@ -62,6 +71,14 @@ def read(findings: Findings, shell: Shell, folder: pathlib.Path, base: str, poli
         code, printed = shell("-get", f"{base}/{length}", got)
         is_same = code == 0 and got.read_bytes() == content(policy, length)
         findings.right(f"{policy}: {length} bytes of {base} are read {when}", is_same, printed[-500:])
+
+
+def sizes(findings: Findings, shell: Shell, policy: str, expected: dict[int, int]):
+    """What files take on disk, by their lengths, which are their names."""
+    _, printed = shell("-du", f"/{policy}")
+    rows = [line.split() for line in printed.decode().splitlines() if line.strip()]
+    taken = {int(path.rsplit("/", 1)[1]): int(on_disk) for _, on_disk, path in rows}
+    findings.right(f"{policy}: -du", taken == expected, f"{taken} {expected}")
 
 
 def admin(findings: Findings, shell: Shell):
@@ -92,6 +109,84 @@ def admin(findings: Findings, shell: Shell):
     says(["-verifyClusterSetup", "-policy", "RS-10-4-1024k"], 1, "racks are required")
 
 
+def policy_file(folder: pathlib.Path, policies: list[tuple]) -> pathlib.Path:
+    """A file for `hdfs ec -addPolicies`; of each policy are used the codec, the units and the cell."""
+    schema = '<schema id="s{}"><codec>{}</codec><k>{}</k><m>{}</m><options/></schema>'
+    schemas = [schema.format(at, codec, data, parity) for at, (_, codec, data, parity, _) in enumerate(policies)]
+    cells = [f"<policy><schema>s{at}</schema><cellsize>{cell}</cellsize></policy>" for at, (*_, cell) in enumerate(policies)]
+    path = folder / "policies.xml"
+    path.write_text(
+        f"<configuration><layoutversion>1</layoutversion><schemas>{''.join(schemas)}</schemas>"
+        f"<policies>{''.join(cells)}</policies></configuration>"
+    )
+    return path
+
+
+def made_anew(shell: Shell, base: str, seconds: int = 90) -> str:
+    """Waits until nothing below a path lacks a unit; what fsck says then."""
+    until = time.monotonic() + seconds
+    while True:
+        _, printed = shell("fsck", base)
+        text = printed.decode(errors="replace")
+        lacking = [line for line in text.splitlines() if "Under-erasure-coded block groups:" in line]
+        is_whole = "HEALTHY" in text and lacking and lacking[0].split()[3] == "0"
+        if is_whole or time.monotonic() > until:
+            return "" if is_whole else text
+        time.sleep(1)
+
+
+def users(findings: Findings, shell: Shell, servers: Servers, folder: pathlib.Path, policies: list[tuple]):
+    """Policies that users add."""
+    wrong = [("", "rs", 12, 5, 65536), ("", "rs", 6, 3, 8 << 20), ("", "xor", 2, 2, 65536), ("", "rs", 6, 3, CELL)]
+    code, printed = shell("ec", "-addPolicies", "-policyFile", policy_file(folder, [*policies, *wrong]))
+    text = printed.decode(errors="replace")
+    for policy, *_ in policies:
+        findings.right(f"{policy} is added", f"Add ErasureCodingPolicy {policy} succeed" in text, f"{code} {text}")
+    for policy in ["RS-12-5-64k", "RS-6-3-8192k", "XOR-2-2-64k", "RS-6-3-1024k"]:
+        findings.right(f"{policy} is not added", f"Add ErasureCodingPolicy {policy} failed" in text, text)
+    for policy, _, data, parity, cell in policies:
+        some = lengths(data, cell)[1::3]
+        shell("-mkdir", f"/{policy}")
+        code, printed = shell("ec", "-setPolicy", "-path", f"/{policy}", "-policy", policy)
+        findings.right(f"{policy}: it is disabled at first", code != 0 and b"does not match any enabled" in printed, printed)
+        code, printed = shell("ec", "-enablePolicy", "-policy", policy)
+        findings.right(f"{policy}: it is enabled", code == 0, printed)
+        code, printed = shell("ec", "-setPolicy", "-path", f"/{policy}", "-policy", policy)
+        findings.right(f"{policy}: it is set", code == 0, printed)
+        write(findings, shell, folder, f"/{policy}", policy, some)
+        read(findings, shell, folder, f"/{policy}", policy, some, "with all DataNodes")
+        sizes(findings, shell, policy, {length: space(length, data, parity, cell) for length in some})
+    removed, _, data, _, cell = policies[0]
+    code, printed = shell("ec", "-removePolicy", "-policy", removed)
+    findings.right(f"{removed}: it is removed", code == 0, printed)
+    checksum = shell("-checksum", f"/{removed}/{lengths(data, cell)[1]}")
+    servers.kill("namenode")
+    servers.start("namenode")
+    shell("dfsadmin", "-safemode", "wait")
+    _, printed = shell("ec", "-listPolicies")
+    states = [line.rsplit("State=", 1)[1] for line in printed.decode().splitlines() if f"Name={removed}," in line]
+    findings.right(f"{removed}: it is listed as removed after a restart", states == ["REMOVED"], printed)
+    findings.right(f"{removed}: the checksum is the same after a restart", shell("-checksum", f"/{removed}/{lengths(data, cell)[1]}") == checksum, checksum)
+    code, printed = shell("-touchz", f"/{removed}/new")
+    findings.right(f"{removed}: files of a directory that has it are still made", code == 0, printed)
+    for policy, _, data, parity, cell in policies:
+        some = lengths(data, cell)[1::3]
+        stopped = random.Random(policy).sample([name for name in servers.running if name != "namenode"], parity)
+        for name in stopped:
+            servers.kill(name)
+        time.sleep(4)
+        read(findings, shell, folder, f"/{policy}", policy, some, f"with {parity} DataNodes stopped")
+        if data + parity + parity <= DATANODES:
+            findings.right(f"{policy}: what {parity} DataNodes had is made anew", not (said := made_anew(shell, f"/{policy}")), said)
+            read(findings, shell, folder, f"/{policy}", policy, some, "after repairs")
+            for length in some:
+                code, printed = shell("debug", "verifyEC", "-file", f"/{policy}/{length}")
+                findings.right(f"{policy}: hdfs debug verifyEC of {length} bytes", code == 0 and b"All EC block group status: OK" in printed, printed[-500:])
+        for name in stopped:
+            servers.start(name)
+        time.sleep(2)
+
+
 def refused(findings: Findings, shell: Shell, address: str):
     """What would hang the client, and what HDFS refuses."""
     # A JVM of its own: the client keeps the settings of the first command.
@@ -109,10 +204,11 @@ def main() -> int:
     short = parser.parse_args().short
     policies = [POLICIES[1], POLICIES[0]] if short else POLICIES
     findings = Findings()
-    settings = {"dfs.blocksize": BLOCK, "dfs.client.socket-timeout": 5000}
+    [http_port] = free_ports(1)
+    settings = {"dfs.blocksize": BLOCK, "dfs.client.socket-timeout": 5000, "dfs.namenode.http-address": f"127.0.0.1:{http_port}"}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        with Servers(folder, DATANODES) as servers, Shell(servers.address, settings=settings) as shell:
+        with Servers(folder, DATANODES, namenode=("--http-port", str(http_port))) as servers, Shell(servers.address, settings=settings) as shell:
             admin(findings, shell)
             for policy, data, parity in policies:
                 some = lengths(data)[1::3] if short else lengths(data)
@@ -120,11 +216,9 @@ def main() -> int:
                 shell("ec", "-setPolicy", "-path", f"/{policy}", "-policy", policy)
                 write(findings, shell, folder, f"/{policy}", policy, some)
                 read(findings, shell, folder, f"/{policy}", policy, some, "with all DataNodes")
-                _, printed = shell("-du", f"/{policy}")
-                taken = {int(line.split()[2].rsplit("/", 1)[1]): int(line.split()[1]) for line in printed.decode().splitlines() if line.strip()}
-                expected = {length: space(length, data, parity) for length in some}
-                findings.right(f"{policy}: -du", taken == expected, f"{taken} {expected}")
+                sizes(findings, shell, policy, {length: space(length, data, parity) for length in some})
             refused(findings, shell, servers.address)
+            users(findings, shell, servers, folder, USERS[:2] if short else USERS)
             for policy, data, parity in policies:
                 some = lengths(data)[1::3] if short else lengths(data)
                 stopped = random.Random(policy).sample([name for name in servers.running if name != "namenode"], parity)

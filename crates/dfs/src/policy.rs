@@ -1,6 +1,7 @@
-//! The erasure coding policies, which are HDFS's.
+//! Erasure coding policies: HDFS's own, and what the name of a user's says.
 
-use std::sync::LazyLock;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use yeoul_erasure::{Code, Schema, StripeGeometry};
 
@@ -19,54 +20,108 @@ impl PolicyId {
     pub const REPLICATION: Self = Self(63);
     /// RS-6-3-1024k, which a client means that names none.
     pub const DEFAULT: Self = Self(1);
+    /// The first policy of a user.
+    pub const USER_MIN: Self = Self(64);
+    /// The last policy of a user: numbers are signed bytes for HDFS.
+    pub const USER_MAX: Self = Self(127);
 }
 
 /// The name of what is no policy: whole replicas.
 pub const REPLICATION: &str = "replication";
 
+/// Bytes of which each cell has a multiple.
+pub const CELL_UNIT: u64 = 1024;
+/// The most bytes of a cell. HDFS's own limit is 4 MiB unless an operator raises it.
+pub const CELL_BYTES_MAX: u64 = 16 << 20;
+
 /// How the bytes of a file are coded, and by how many units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Its number, by which clients know it.
+    /// Its number, by which clients know HDFS's own.
     pub id: PolicyId,
     /// Its name, such as `RS-6-3-1024k`.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// Where the bytes of a block group lie.
     pub geometry: StripeGeometry,
 }
 
-/// Bytes of a cell of each policy.
+/// Bytes of a cell of each of HDFS's own policies.
 const CELL_SIZE: u64 = 1 << 20;
 
-static POLICIES: LazyLock<[Policy; 5]> = LazyLock::new(|| {
-    let policy = |id, name, code, data, parity| {
+static BUILT_IN: LazyLock<[Policy; 5]> = LazyLock::new(|| {
+    let policy = |id, code, data, parity| {
         let schema = Schema::new(code, data, parity).expect("HDFS's schemas can be");
-        let geometry = StripeGeometry::new(schema, CELL_SIZE).expect("a cell of 1 MiB can be");
-        Policy { id: PolicyId(id), name, geometry }
+        Policy::new(PolicyId(id), StripeGeometry::new(schema, CELL_SIZE).expect("a cell of 1 MiB can be"))
     };
     [
-        policy(1, "RS-6-3-1024k", Code::Rs, 6, 3),
-        policy(2, "RS-3-2-1024k", Code::Rs, 3, 2),
-        policy(3, "RS-LEGACY-6-3-1024k", Code::RsLegacy, 6, 3),
-        policy(4, "XOR-2-1-1024k", Code::Xor, 2, 1),
-        policy(5, "RS-10-4-1024k", Code::Rs, 10, 4),
+        policy(1, Code::Rs, 6, 3),
+        policy(2, Code::Rs, 3, 2),
+        policy(3, Code::RsLegacy, 6, 3),
+        policy(4, Code::Xor, 2, 1),
+        policy(5, Code::Rs, 10, 4),
     ]
 });
 
+/// A name that HDFS composes of a code, its units and its cell: `RS-6-3-1024k`.
+struct Name(StripeGeometry);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}k", self.0.schema(), self.0.cell_size() / CELL_UNIT)
+    }
+}
+
+/// The name of the policy that codes in this way.
+pub fn name_of(geometry: StripeGeometry) -> String {
+    Name(geometry).to_string()
+}
+
+/// The way to code that the name of a policy says; none for a name that no policy can have.
+pub fn geometry_of(name: &str) -> Option<StripeGeometry> {
+    let mut parts = name.strip_suffix('k')?.rsplitn(4, '-');
+    let mut number = || parts.next()?.parse::<u32>().ok();
+    let (cell, parity, data) = (number()?, number()?, number()?);
+    let code: Code = parts.next()?.to_lowercase().parse().ok()?;
+    let schema = Schema::new(code, usize::try_from(data).ok()?, usize::try_from(parity).ok()?).ok()?;
+    let cell = Some(u64::from(cell) * CELL_UNIT).filter(|bytes| *bytes <= CELL_BYTES_MAX)?;
+    let geometry = StripeGeometry::new(schema, cell).ok()?;
+    (name_of(geometry) == name).then_some(geometry)
+}
+
 impl Policy {
-    /// All of them, by number.
-    pub fn all() -> &'static [Self] {
-        &*POLICIES
+    /// A policy of this number.
+    ///
+    /// # Panics
+    /// The cell is no multiple of [`CELL_UNIT`], so that the name would not say it, or above [`CELL_BYTES_MAX`].
+    pub fn new(id: PolicyId, geometry: StripeGeometry) -> Self {
+        let cell = geometry.cell_size();
+        assert!(cell.is_multiple_of(CELL_UNIT) && cell <= CELL_BYTES_MAX, "a cell of {cell} bytes");
+        Self { id, name: name_of(geometry).into(), geometry }
     }
 
-    /// The one with a number; none for [`PolicyId::NONE`], [`PolicyId::REPLICATION`] and unknown ones.
-    pub fn of(id: PolicyId) -> Option<&'static Self> {
-        Self::all().iter().find(|policy| policy.id == id)
+    /// HDFS's own, by number.
+    pub fn built_in() -> &'static [Self] {
+        &*BUILT_IN
     }
 
-    /// The one with a name.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        Self::all().iter().find(|policy| policy.name == name)
+    /// True for one of HDFS's own, which clients know by their numbers.
+    pub fn is_built_in(&self) -> bool {
+        Self::built_in().iter().any(|policy| policy.id == self.id)
+    }
+
+    /// The policy that a client means: one of HDFS's own by its number alone, one of a user's by its schema and its cell.
+    pub fn from_message(message: &ErasureCodingPolicy) -> Option<Self> {
+        let id = PolicyId(u8::try_from(message.id).ok()?);
+        if let Some(policy) = Self::built_in().iter().find(|policy| policy.id == id) {
+            return Some(policy.clone());
+        }
+        let schema = message.schema.as_ref()?;
+        let (data, parity) = (usize::try_from(schema.data_units), usize::try_from(schema.parity_units));
+        let schema = Schema::new(schema.codec.to_lowercase().parse().ok()?, data.ok()?, parity.ok()?).ok()?;
+        let geometry = StripeGeometry::new(schema, message.cell_size?.into()).ok()?;
+        let is_possible =
+            geometry.cell_size().is_multiple_of(CELL_UNIT) && geometry.cell_size() <= CELL_BYTES_MAX;
+        is_possible.then(|| Self::new(id, geometry))
     }
 
     /// Units of a group that hold data, `k`.
@@ -89,17 +144,20 @@ impl Policy {
         self.units().div_ceil(self.parity_units())
     }
 
-    /// By its number only, by which clients know it, as HDFS sends it with files.
-    pub fn to_number(&self) -> ErasureCodingPolicy {
+    /// What clients get with a file: the number alone of one of HDFS's own, and all that there is to say of another one.
+    pub fn to_reference(&self) -> ErasureCodingPolicy {
+        if !self.is_built_in() {
+            return self.to_message();
+        }
         ErasureCodingPolicy { id: self.id.0.into(), ..ErasureCodingPolicy::default() }
     }
 
-    /// With all that there is to say of it.
+    /// All that there is to say of it.
     pub fn to_message(&self) -> ErasureCodingPolicy {
         let schema = self.geometry.schema();
         let count = |units: usize| u32::try_from(units).expect("a schema has few units");
         ErasureCodingPolicy {
-            name: Some(self.name.to_owned()),
+            name: Some(self.name.to_string()),
             schema: Some(erasure_coding_policy::Schema {
                 codec: schema.code().name().to_owned(),
                 data_units: count(self.data_units()),
@@ -119,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_policies_are_those_of_hdfs() {
-        let found: Vec<_> = Policy::all().iter().map(|policy| (policy.id.0, policy.name)).collect();
+        let found: Vec<_> = Policy::built_in().iter().map(|policy| (policy.id.0, &*policy.name)).collect();
         let expected = [
             (1, "RS-6-3-1024k"),
             (2, "RS-3-2-1024k"),
@@ -128,14 +186,51 @@ mod tests {
             (5, "RS-10-4-1024k"),
         ];
         assert_eq!(found, expected);
-        for policy in Policy::all() {
-            // HDFS composes the name from the schema and the cell.
-            let cell = policy.geometry.cell_size() / 1024;
-            assert_eq!(policy.name, format!("{}-{cell}k", policy.geometry.schema()));
-            assert_eq!((Policy::of(policy.id), Policy::named(policy.name)), (Some(policy), Some(policy)));
+        let racks: Vec<usize> = Policy::built_in().iter().map(Policy::racks_needed).collect();
+        assert_eq!(racks, [3, 3, 3, 3, 4]);
+    }
+
+    #[test]
+    fn a_name_says_how_files_are_coded() {
+        for name in ["RS-6-3-1024k", "RS-LEGACY-12-4-128k", "XOR-2-1-128k", "RS-1-15-1k", "RS-8-2-16384k"] {
+            assert_eq!(geometry_of(name).map(name_of).as_deref(), Some(name));
         }
-        assert_eq!((Policy::of(PolicyId::NONE), Policy::of(PolicyId::REPLICATION)), (None, None));
-        assert_eq!((Policy::named(REPLICATION), Policy::named("RS-6-3")), (None, None));
-        assert_eq!(Policy::all().iter().map(Policy::racks_needed).collect::<Vec<_>>(), [3, 3, 3, 3, 4]);
+        let wrong = [
+            REPLICATION,
+            "",
+            "k",
+            "RS-6-3",
+            "RS-6-3-1024",
+            "rs-6-3-1024k",
+            "RS-06-3-1024k",
+            "RS-6-3-0k",
+            "RS-6-3-16385k",
+            "RS-13-4-64k",
+            "RS-0-3-64k",
+            "XOR-2-2-64k",
+            "LRC-6-3-64k",
+            "RS--6-3-64k",
+            "RS-6-3-+64k",
+        ];
+        for name in wrong {
+            assert_eq!(geometry_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn clients_know_hdfs_s_own_by_number_and_others_by_all_that_they_are() {
+        for policy in Policy::built_in() {
+            let reference = policy.to_reference();
+            assert_eq!((reference.id, reference.name.as_ref()), (policy.id.0.into(), None));
+            assert_eq!(Policy::from_message(&reference).as_ref(), Some(policy));
+        }
+        let own = Policy::new(PolicyId(64), geometry_of("RS-8-2-64k").unwrap());
+        let reference = own.to_reference();
+        assert_eq!((reference.name.as_deref(), reference.cell_size), (Some("RS-8-2-64k"), Some(65_536)));
+        assert_eq!(Policy::from_message(&reference), Some(own));
+        let number = ErasureCodingPolicy { id: 64, ..ErasureCodingPolicy::default() };
+        let odd = ErasureCodingPolicy { cell_size: Some(65_537), ..reference.clone() };
+        let large = ErasureCodingPolicy { id: 320, ..reference };
+        assert_eq!([number, odd, large].map(|message| Policy::from_message(&message)), [None, None, None]);
     }
 }

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 60] = [
+const DECISIONS: [&str; 61] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -31,6 +31,7 @@ const DECISIONS: [&str; 60] = [
     "crates/dfs/src/namenode/leases.rs",
     "crates/dfs/src/namenode/namespace",
     "crates/dfs/src/namenode/placement.rs",
+    "crates/dfs/src/namenode/policies.rs",
     "crates/dfs/src/namenode/refused.rs",
     "crates/dfs/src/namenode/repair",
     "crates/dfs/src/namenode/retry_cache.rs",

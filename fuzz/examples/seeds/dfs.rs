@@ -221,6 +221,10 @@ fn changes() -> Vec<Change> {
         }),
         Change::SetAcl(journal::SetAcl { inode: 16_390, mode: 0o640, entries: vec![acl_entry()] }),
         Change::SetQuota(journal::SetQuota { inode: 16_385, names: Some(10), space: Some(1 << 30) }),
+        Change::AddPolicies(journal::AddPolicies {
+            policies: vec![journal::add_policies::Policy { id: 64, name: text("RS-12-4-128k") }],
+        }),
+        Change::SetPolicyState(journal::SetPolicyState { policy: 64, is_enabled: false, is_removed: true }),
         Change::Inode(journal::Inode {
             id: 16_390,
             name: "d".into(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use yeoul_base::{Error, ErrorKind, Result};
-use yeoul_dfs::policy::Policy;
+use yeoul_dfs::policy::geometry_of;
 use yeoul_dfs::report::ClusterReport;
 
 use super::{Contents, Killed, Scene};
@@ -37,9 +37,9 @@ impl Default for Script {
 impl Script {
     fn check(&self) -> Result<()> {
         let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
-        let policy =
-            Policy::named(self.policy).ok_or_else(|| invalid(format!("no policy '{}'", self.policy)))?;
-        let (units, parity) = (policy.units(), policy.parity_units());
+        let geometry =
+            geometry_of(self.policy).ok_or_else(|| invalid(format!("no policy '{}'", self.policy)))?;
+        let (units, parity) = (geometry.schema().units(), geometry.schema().parity_units());
         if self.datanodes < units + self.killed || self.killed > parity {
             let message = format!("{} has {units} units and survives the loss of {parity}", self.policy);
             return Err(invalid(message));

@@ -49,8 +49,13 @@ impl From<ErasureCodingPolicy> for Policy {
 pub(super) fn name_of_policy(policy: &ErasureCodingPolicy) -> String {
     let built_in = || {
         let id = PolicyId(u8::try_from(policy.id).ok()?);
-        let name = if id == PolicyId::NONE { REPLICATION } else { crate::policy::Policy::of(id)?.name };
-        Some(name.to_owned())
+        if id == PolicyId::NONE {
+            return Some(REPLICATION.to_owned());
+        }
+        crate::policy::Policy::built_in()
+            .iter()
+            .find(|policy| policy.id == id)
+            .map(|policy| policy.name.to_string())
     };
     policy.name.clone().or_else(built_in).unwrap_or_else(|| format!("policy {}", policy.id))
 }

@@ -14,7 +14,7 @@ use super::rebuilding::{Group, Rebuilding};
 use super::store::ReadableReplica;
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
-use crate::policy::{Policy, PolicyId};
+use crate::policy::Policy;
 use crate::wire::block_digest::{BlockDigest, DigestKind, composite_of_group, md5_of_group};
 use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::proto::transfer::{BaseHeader, BlockChecksum, BlockGroupChecksum, ChecksumAnswer, Response};
@@ -124,7 +124,7 @@ fn digest_of_group(
     if block.pool != own {
         return Err(invalid(format!("block pool {} is not that of this DataNode, {own}", block.pool)));
     }
-    let policy = u8::try_from(request.policy.id).ok().and_then(|id| Policy::of(PolicyId(id)));
+    let policy = Policy::from_message(&request.policy);
     let policy =
         policy.ok_or_else(|| invalid(format!("erasure coding policy {} is unknown", request.policy.id)))?;
     let name = BlockName {
@@ -133,7 +133,7 @@ fn digest_of_group(
         stamp: GenerationStamp(block.stamp),
         length: block.length(),
     };
-    let group = Group { policy, name };
+    let group = Group { geometry: policy.geometry, name };
     let nodes = &request.datanodes.datanodes;
     if nodes.len() != request.indices.len() {
         return Err(invalid(format!("{} nodes and {} indices", nodes.len(), request.indices.len())));
@@ -154,13 +154,13 @@ fn digests_of_units(
     kind: DigestKind,
     length: u64,
 ) -> io::Result<BTreeMap<UnitIndex, Digest>> {
-    let cell = group.policy.geometry.cell_size();
+    let cell = group.geometry.cell_size();
     let of_unit = match kind {
         DigestKind::Md5 => DigestKind::Md5,
         DigestKind::Composite { .. } => DigestKind::Composite { stripe: Some(cell) },
     };
-    let needed = (0..group.policy.data_units() as u8).map(UnitIndex).map(|unit| {
-        let wanted = group.policy.geometry.unit_len(length, unit);
+    let needed = (0..group.geometry.schema().data_units() as u8).map(UnitIndex).map(|unit| {
+        let wanted = group.geometry.unit_len(length, unit);
         (unit, wanted)
     });
     let (mut digests, mut failed) = (BTreeMap::new(), BTreeMap::new());
@@ -260,8 +260,8 @@ fn joined(
     let bytes = match kind {
         DigestKind::Md5 => md5_of_group(&units),
         DigestKind::Composite { .. } => {
-            units.resize(group.policy.data_units(), Bytes::new());
-            let cell = group.policy.geometry.cell_size();
+            units.resize(group.geometry.schema().data_units(), Bytes::new());
+            let cell = group.geometry.cell_size();
             composite_of_group(chunking.kind(), &units, cell, length).map_err(invalid)?
         }
     };

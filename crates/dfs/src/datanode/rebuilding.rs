@@ -5,14 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use tracing::warn;
-use yeoul_erasure::{Coder, UnitIndex, UnitSet};
+use yeoul_erasure::{Coder, StripeGeometry, UnitIndex, UnitSet};
 
 use super::checked_plan::CheckedPlan;
 use super::packets::invalid;
 use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, PeerReader};
 use crate::ids::BlockId;
-use crate::policy::Policy;
 use crate::wire::checksum::Chunking;
 
 /// Bytes of each unit that are in memory at a time, if they are whole chunks: with RS-10-4 that is 4.5 MiB in all.
@@ -22,7 +21,7 @@ const SLICE_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub struct Group {
     /// How it is coded.
-    pub policy: &'static Policy,
+    pub geometry: StripeGeometry,
     /// The group; its length is that of its data.
     pub name: BlockName,
 }
@@ -30,7 +29,7 @@ pub struct Group {
 impl Group {
     /// Bytes of a unit.
     pub fn unit_len(&self, unit: UnitIndex) -> u64 {
-        self.policy.geometry.unit_len(self.name.length, unit)
+        self.geometry.unit_len(self.name.length, unit)
     }
 
     /// The internal block of a unit.
@@ -41,7 +40,7 @@ impl Group {
 
     /// Data units that have no byte, and no replica: everybody has them.
     fn empty_units(&self) -> UnitSet {
-        let units = (0..self.policy.data_units() as u8).map(UnitIndex);
+        let units = (0..self.geometry.schema().data_units() as u8).map(UnitIndex);
         units.filter(|unit| self.unit_len(*unit) == 0).collect()
     }
 }
@@ -93,12 +92,11 @@ impl Rebuilding {
         wanted: UnitSet,
         patience: Patience,
     ) -> io::Result<Self> {
-        let policy = group.policy;
-        let known = UnitSet::first(policy.units()).without(group.empty_units());
-        if wanted.is_empty() || wanted.len() > policy.parity_units() || !wanted.without(known).is_empty() {
+        let schema = group.geometry.schema();
+        let known = UnitSet::first(schema.units()).without(group.empty_units());
+        if wanted.is_empty() || wanted.len() > schema.parity_units() || !wanted.without(known).is_empty() {
             let length = group.name.length;
-            let message =
-                format!("units {wanted:?} of {} bytes in {} cannot be rebuilt", length, policy.name);
+            let message = format!("units {wanted:?} of {} bytes in {schema} cannot be rebuilt", length);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut spare: Vec<_> = sources
@@ -107,8 +105,8 @@ impl Rebuilding {
             .collect();
         // Data units first: they need no computation.
         spare.sort_by_key(|(unit, _)| *unit);
-        let coder = Coder::new(policy.geometry.schema());
-        let empty = group.empty_units().iter().take(policy.data_units());
+        let coder = Coder::new(schema);
+        let empty = group.empty_units().iter().take(schema.data_units());
         let inputs: Vec<Input> =
             empty.map(|unit| Input { unit, reader: None, bytes: Vec::new(), filled_to: None }).collect();
         let others = known.without(wanted).union(group.empty_units());
@@ -142,7 +140,7 @@ impl Rebuilding {
     }
 
     fn next_len(&self) -> usize {
-        let longest = self.group.unit_len(UnitIndex(self.group.policy.data_units() as u8));
+        let longest = self.group.unit_len(UnitIndex(self.group.geometry.schema().data_units() as u8));
         usize::try_from(longest - self.offset).unwrap_or(usize::MAX).min(self.slice)
     }
 
@@ -206,12 +204,12 @@ impl Rebuilding {
     /// Opens sources until there are enough, and plans anew.
     fn find_sources(&mut self, is_first: bool) -> io::Result<()> {
         let mut last_error = None;
-        while self.inputs.len() < self.group.policy.data_units() {
+        while self.inputs.len() < self.group.geometry.schema().data_units() {
             // A second replica of a unit is of use once the first one has failed.
             let is_read = |unit: UnitIndex| self.inputs.iter().any(|input| input.unit == unit);
             let next = self.spare.iter().position(|(unit, _)| !is_read(*unit));
             let Some((unit, address)) = next.and_then(|at| self.spare.remove(at)) else {
-                let (has, needs) = (self.inputs.len(), self.group.policy.data_units());
+                let (has, needs) = (self.inputs.len(), self.group.geometry.schema().data_units());
                 let why = last_error.map(|error: io::Error| format!(": {error}")).unwrap_or_default();
                 return Err(io::Error::other(format!(
                     "{has} units can be read, and {needs} are needed{why}"
@@ -263,6 +261,7 @@ mod tests {
 
     use super::super::test_peer::{SlowPeer, TestPeer, content, name};
     use super::*;
+    use crate::policy::geometry_of;
 
     const GROUP: i64 = i64::MIN + 16;
 
@@ -288,13 +287,13 @@ mod tests {
 
     #[test]
     fn a_source_that_fails_in_the_middle_is_replaced_by_another_unit_or_another_replica_of_it() {
-        let policy = Policy::named("XOR-2-1-1024k").unwrap();
-        let cell = policy.geometry.cell_size() as usize;
+        let geometry = geometry_of("XOR-2-1-1024k").unwrap();
+        let cell = geometry.cell_size() as usize;
         let data = content(2, cell + 2 * SLICE_BYTES + 3);
         let (first, second) = data.split_at(cell);
         let mut parity = first.to_vec();
         parity.iter_mut().zip(second).for_each(|(parity, byte)| *parity ^= byte);
-        let group = Group { policy, name: name(GROUP, data.len()) };
+        let group = Group { geometry, name: name(GROUP, data.len()) };
         let [bad, good] = [first, first].map(|bytes| TestPeer::with(GROUP, bytes));
         let (other, last) = (TestPeer::with(GROUP + 1, second), TestPeer::with(GROUP + 2, &parity));
         bad.flip(GROUP, SLICE_BYTES + 1);
@@ -310,10 +309,10 @@ mod tests {
 
     #[test]
     fn a_source_that_hangs_in_the_middle_is_left_for_another_one() {
-        let policy = Policy::named("XOR-2-1-1024k").unwrap();
-        let data = content(3, 2 * policy.geometry.cell_size() as usize);
-        let (first, second) = data.split_at(policy.geometry.cell_size() as usize);
-        let group = Group { policy, name: name(GROUP, data.len()) };
+        let geometry = geometry_of("XOR-2-1-1024k").unwrap();
+        let data = content(3, 2 * geometry.cell_size() as usize);
+        let (first, second) = data.split_at(geometry.cell_size() as usize);
+        let group = Group { geometry, name: name(GROUP, data.len()) };
         let parity: Vec<u8> = first.iter().zip(second).map(|(one, other)| one ^ other).collect();
         let (good, other) = (TestPeer::with(GROUP, first), TestPeer::with(GROUP + 1, second));
         let patience = Patience {

@@ -18,7 +18,7 @@ use super::repairs::{Cancelled, Repairs, Term};
 use super::throttle::Throttle;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Memory, Party};
-use crate::policy::Policy;
+use crate::policy::geometry_of;
 use crate::wire::checksum::Chunking;
 use crate::wire::proto::cluster::{Repair, Unit};
 
@@ -96,9 +96,9 @@ impl Repairer {
         if repair.policy.is_empty() {
             return self.copy(repair, &name, cancelled);
         }
-        let policy = Policy::named(&repair.policy);
-        let policy = policy.ok_or_else(|| invalid(format!("policy {} is unknown", repair.policy)))?;
-        self.rebuild(repair, Group { policy, name }, cancelled)
+        let geometry = geometry_of(&repair.policy);
+        let geometry = geometry.ok_or_else(|| invalid(format!("policy {} is unknown", repair.policy)))?;
+        self.rebuild(repair, Group { geometry, name }, cancelled)
     }
 
     fn rebuild(&self, repair: &Repair, group: Group, cancelled: &Cancelled) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The NameNode: names, files, blocks, and where their replicas are.
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
-//!   [`repair`], [`recovery`], [`safe_mode`], [`checking`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
+//!   [`policies`], [`repair`], [`recovery`], [`safe_mode`], [`checking`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time, `topology` asks for the racks of DataNodes.
 
@@ -23,6 +23,7 @@ pub mod namespace;
 mod options;
 mod pages;
 pub mod placement;
+pub mod policies;
 pub mod recovery;
 mod refused;
 pub mod repair;

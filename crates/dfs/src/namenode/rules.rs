@@ -17,6 +17,10 @@ pub struct Rules {
     pub xattrs_max: usize,
     /// Bytes of the name and the value of an extended attribute (`dfs.namenode.fs-limits.max-xattr-size`).
     pub xattr_bytes_max: usize,
+    /// True if operators may add erasure coding policies of their own (`dfs.namenode.ec.userdefined.policy.allowed`).
+    pub may_add_policies: bool,
+    /// Bytes of a cell of such a policy (`dfs.namenode.ec.policies.max.cellsize`).
+    pub cell_bytes_max: u64,
     /// The user who may do everything; empty for the one whose process this is.
     pub superuser: String,
     /// The group whose members may do everything (`dfs.permissions.superusergroup`).
@@ -54,6 +58,8 @@ impl Default for Rules {
             xattrs_enabled: true,
             xattrs_max: 32,
             xattr_bytes_max: 16 << 10,
+            may_add_policies: true,
+            cell_bytes_max: 4 << 20,
             superuser: String::new(),
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,

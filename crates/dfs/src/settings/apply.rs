@@ -9,6 +9,7 @@ use yeoul_settings::{Entry, Environment, Notice, References, Resolve, Rules};
 
 use super::{TABLE, group, promises_security};
 use crate::error::{Error, Kind, Result};
+use crate::policy::CELL_BYTES_MAX;
 use crate::{client, datanode, namenode};
 
 /// A full report more often than this only keeps the NameNode busy.
@@ -224,6 +225,12 @@ fn set_namenode(
             let in_range = |bytes: &usize| (1..=XATTR_BYTES_MAX).contains(bytes);
             let read = |text: &str| text.parse().ok().filter(in_range);
             rules.xattr_bytes_max = entry()?.read("a number from 1 to 32768", read)?;
+        }
+        "dfs.namenode.ec.userdefined.policy.allowed" => rules.may_add_policies = boolean(&entry()?)?,
+        "dfs.namenode.ec.policies.max.cellsize" => {
+            let in_range = |bytes: &u64| (1..=CELL_BYTES_MAX).contains(bytes);
+            let read = |text: &str| text.parse().ok().filter(in_range);
+            rules.cell_bytes_max = entry()?.read("a number from 1 to 16777216", read)?;
         }
         "dfs.namenode.safemode.min.datanodes" => {
             rules.safe_mode_datanodes_min = entry()?.read("a number", |text| text.parse().ok())?;
@@ -488,6 +495,8 @@ mod tests {
             ("dfs.namenode.acls.enabled", "false"),
             ("dfs.namenode.posix.acl.inheritance.enabled", "false"),
             ("dfs.namenode.xattrs.enabled", "false"),
+            ("dfs.namenode.ec.userdefined.policy.allowed", "false"),
+            ("dfs.namenode.ec.policies.max.cellsize", "65536"),
             ("dfs.namenode.fs-limits.max-xattrs-per-inode", "5"),
             ("dfs.namenode.fs-limits.max-xattr-size", "1000"),
             ("dfs.permissions.superusergroup", "crew"),
@@ -508,6 +517,8 @@ mod tests {
         );
         assert_eq!((rules.xattrs_max, rules.xattr_bytes_max), (5, 1000));
         assert!(namenode(&[("dfs.namenode.fs-limits.max-xattr-size", "32769")]).is_err());
+        assert_eq!((rules.may_add_policies, rules.cell_bytes_max), (false, 65_536));
+        assert!(namenode(&[("dfs.namenode.ec.policies.max.cellsize", "16777217")]).is_err());
         assert_eq!(
             notices,
             [

@@ -1,10 +1,9 @@
 use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
 
 use super::places::{GoodPlace, Places, Target, Unsettled};
-use super::{Lack, Replica, ReplicaState};
+use super::{Coding, Lack, Replica, ReplicaState};
 use crate::ids::{BlockId, GenerationStamp, InodeId};
 use crate::namenode::table::Row;
-use crate::policy::{Policy, PolicyId};
 
 /// A block of a file, or a block group of a striped one.
 #[derive(Clone, Debug)]
@@ -13,8 +12,8 @@ pub struct Block {
     pub id: BlockId,
     /// The file that it belongs to.
     pub file: InodeId,
-    /// By which policy it is coded; [`PolicyId::NONE`] for a block of whole replicas.
-    pub policy: PolicyId,
+    /// How a group is coded, or that it is a block of whole replicas.
+    pub(super) coding: Coding,
     /// The stamp that its replicas must have.
     pub stamp: GenerationStamp,
     /// Its bytes: final once it is committed; before that, those that the writer has made visible.
@@ -62,11 +61,11 @@ pub enum Fit {
 
 impl Block {
     /// A block of no bytes that is to be written.
-    pub fn new(id: BlockId, file: InodeId, policy: PolicyId, stamp: GenerationStamp) -> Self {
+    pub fn new(id: BlockId, file: InodeId, geometry: Option<StripeGeometry>, stamp: GenerationStamp) -> Self {
         Self {
             id,
             file,
-            policy,
+            coding: Coding::of(geometry),
             stamp,
             length: 0,
             is_committed: false,
@@ -90,7 +89,7 @@ impl Block {
 
     /// Where the bytes of a group lie; none for a block of whole replicas.
     pub fn geometry(&self) -> Option<StripeGeometry> {
-        Policy::of(self.policy).map(|policy| policy.geometry)
+        self.coding.geometry()
     }
 
     /// True if nobody will find another length of it than it has now.
@@ -240,6 +239,7 @@ impl Row for Block {
 mod tests {
     use super::*;
     use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
+    use crate::policy::geometry_of;
 
     #[test]
     fn a_replica_is_good_with_the_stamp_the_length_and_the_end_that_were_committed() {
@@ -256,7 +256,7 @@ mod tests {
         let block = |stamp, length, is_committed| Block {
             length,
             is_committed,
-            ..Block::new(BlockId::FIRST, InodeId(20_000), PolicyId::NONE, GenerationStamp(stamp))
+            ..Block::new(BlockId::FIRST, InodeId(20_000), None, GenerationStamp(stamp))
         };
         assert_eq!(block(1002, 700, true).fit(&replica), Fit::Good);
         assert_eq!(block(1002, 701, true).fit(&replica), Fit::Corrupt);
@@ -286,7 +286,12 @@ mod tests {
         let group = |length, is_committed| Block {
             length,
             is_committed,
-            ..Block::new(BlockId::FIRST_GROUP, InodeId(20_000), PolicyId(1), GenerationStamp(1002))
+            ..Block::new(
+                BlockId::FIRST_GROUP,
+                InodeId(20_000),
+                geometry_of("RS-6-3-1024k"),
+                GenerationStamp(1002),
+            )
         };
         let units = |indexes: &[u8]| indexes.iter().map(|index| UnitIndex(*index)).collect::<UnitSet>();
         // One cell and a byte: units 0 and 1, and the parity units, as long as the longer one.
@@ -310,9 +315,9 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let (stamp, length) = (GenerationStamp(1002), 3 * MIB + 5);
         for (id, policy, count) in [
-            (BlockId::FIRST, PolicyId::NONE, 3),
-            (BlockId::FIRST, PolicyId::NONE, 4),
-            (BlockId::FIRST_GROUP, PolicyId(1), 9),
+            (BlockId::FIRST, None, 3),
+            (BlockId::FIRST, None, 4),
+            (BlockId::FIRST_GROUP, geometry_of("RS-6-3-1024k"), 9),
         ] {
             let block = Block::new(id, InodeId(20_000), policy, stamp);
             let mut block = Block { length, is_committed: true, ..block };

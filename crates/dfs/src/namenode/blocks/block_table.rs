@@ -151,7 +151,7 @@ impl BlockTable {
         self.stored -= u64::from(is_stored(&block));
         self.replicas -= block.replica_count() as u64;
         self.lacks.of_form(id.is_striped()).subtract(block.lack);
-        if block.lack.is_missing {
+        if block.lack.is_missing() {
             self.missing.remove(id.to_wire());
         }
         // Its repair is to be called off.
@@ -337,7 +337,7 @@ impl BlockTable {
         let before = std::mem::replace(&mut block.lack, lack);
         counts.subtract(before);
         counts.add(lack);
-        match (before.is_missing, lack.is_missing) {
+        match (before.is_missing(), lack.is_missing()) {
             (false, true) => self.missing.insert(id.to_wire()),
             (true, false) => self.missing.remove(id.to_wire()),
             (true, true) | (false, false) => false,
@@ -432,11 +432,11 @@ mod tests {
 
     use super::super::ReplicaState;
     use super::*;
-    use crate::policy::PolicyId;
+    use crate::policy::geometry_of;
 
     fn new_block(id: i64, stamp: u64, length: u64, is_committed: bool) -> Block {
         let id = BlockId(id);
-        let policy = if id.is_striped() { PolicyId(2) } else { PolicyId::NONE };
+        let policy = id.is_striped().then(|| geometry_of("RS-3-2-1024k")).flatten();
         Block { length, is_committed, ..Block::new(id, InodeId(1), policy, GenerationStamp(stamp)) }
     }
 

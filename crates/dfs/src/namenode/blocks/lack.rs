@@ -1,12 +1,29 @@
 /// What a block lacks, as it was counted last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lack {
+pub struct Lack(u8);
+
+impl Lack {
     /// It can be read, and has fewer good copies or units than it is to have.
-    pub is_under_replicated: bool,
+    pub const UNDER_REPLICATED: Self = Self(1);
     /// It cannot be read.
-    pub is_missing: bool,
+    pub const MISSING: Self = Self(2);
     /// A replica of it is damaged.
-    pub has_corrupt: bool,
+    pub const CORRUPT: Self = Self(4);
+
+    /// This and, if it is so, another one.
+    #[must_use]
+    pub fn and(self, other: Self, is_so: bool) -> Self {
+        if is_so { Self(self.0 | other.0) } else { self }
+    }
+
+    /// True if it cannot be read.
+    pub fn is_missing(self) -> bool {
+        self.has(Self::MISSING)
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// How many blocks of whole replicas lack something, and how many block groups.
@@ -49,9 +66,9 @@ pub struct LackCounts {
 impl LackCounts {
     /// Counts a block in.
     pub fn add(&mut self, lack: Lack) {
-        self.under_replicated += u64::from(lack.is_under_replicated);
-        self.missing += u64::from(lack.is_missing);
-        self.corrupt += u64::from(lack.has_corrupt);
+        self.under_replicated += u64::from(lack.has(Lack::UNDER_REPLICATED));
+        self.missing += u64::from(lack.has(Lack::MISSING));
+        self.corrupt += u64::from(lack.has(Lack::CORRUPT));
     }
 
     /// Takes out a block that was counted in.
@@ -59,8 +76,8 @@ impl LackCounts {
         let less = |count: &mut u64, by: bool| {
             *count = count.checked_sub(u64::from(by)).expect("what goes was counted in");
         };
-        less(&mut self.under_replicated, lack.is_under_replicated);
-        less(&mut self.missing, lack.is_missing);
-        less(&mut self.corrupt, lack.has_corrupt);
+        less(&mut self.under_replicated, lack.has(Lack::UNDER_REPLICATED));
+        less(&mut self.missing, lack.has(Lack::MISSING));
+        less(&mut self.corrupt, lack.has(Lack::CORRUPT));
     }
 }

@@ -6,12 +6,14 @@
 
 mod block;
 mod block_table;
+mod coding;
 mod lack;
 mod places;
 mod replica;
 
 pub use block::{Block, Fit, Promise};
 pub use block_table::{BlockTable, Reported};
+pub use coding::Coding;
 pub use lack::{Lack, LackCounts, LacksByForm};
 pub use places::{Target, Unsettled};
 pub use replica::{Replica, ReplicaState};

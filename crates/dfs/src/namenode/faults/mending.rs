@@ -8,7 +8,7 @@ use super::clients::{Client, POLICY};
 use super::nodes::Node;
 use super::world::{NODES, RACKS, World};
 use crate::ids::BlockId;
-use crate::policy::Policy;
+use crate::policy::geometry_of;
 use crate::wire::proto::cluster::Unit;
 use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
@@ -17,7 +17,7 @@ const NOTICE_STEPS_MAX: u64 = 300;
 
 /// Where the bytes of a group lie; none for a block of whole replicas.
 pub fn geometry(id: i64) -> Option<StripeGeometry> {
-    (id < 0).then(|| Policy::named(POLICY).expect("there is one").geometry)
+    (id < 0).then(|| geometry_of(POLICY).expect("there is one"))
 }
 
 /// The number and the length of the replica of a unit; of a block of whole replicas each is the same.

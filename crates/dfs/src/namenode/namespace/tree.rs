@@ -7,7 +7,7 @@ use super::children::ChildPlace;
 use super::{Access, Attached, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
 use crate::ids::InodeId;
 use crate::namenode::table::Table;
-use crate::policy::{Policy, PolicyId};
+use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
@@ -214,13 +214,14 @@ impl Tree {
         Some(chain)
     }
 
-    /// The policy by which a file is laid out, or by which a new file in a directory is: that of the nearest directory with one.
-    pub fn policy_of(&self, id: InodeId) -> Option<&'static Policy> {
+    /// The number of the policy by which a file is laid out, or by which a new file in a directory is: that of the nearest
+    /// directory with one.
+    pub fn policy_of(&self, id: InodeId) -> PolicyId {
         let mut at = self.inode(id);
         while at.policy == PolicyId::NONE && at.is_directory() && at.id != InodeId::ROOT {
             at = self.inode(at.parent);
         }
-        Policy::of(at.policy)
+        at.policy
     }
 
     /// The number of the storage policy by which a file is kept: its own or that of the nearest directory with one; 0 for none.

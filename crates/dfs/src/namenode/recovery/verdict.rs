@@ -163,19 +163,19 @@ mod tests {
     use super::*;
     use crate::ids::{BlockId, InodeId};
     use crate::namenode::blocks::Promise;
-    use crate::policy::PolicyId;
+    use crate::policy::geometry_of;
 
     const CELL: u64 = 1 << 20;
 
     fn block(length: u64, is_flushed: bool) -> Block {
-        let mut block = Block::new(BlockId::FIRST, InodeId(20_000), PolicyId::NONE, GenerationStamp(1005));
+        let mut block = Block::new(BlockId::FIRST, InodeId(20_000), None, GenerationStamp(1005));
         block.length = length;
         block.promise = if is_flushed { Promise::Beginning } else { Promise::None };
         block
     }
 
     fn group() -> Block {
-        Block::new(BlockId::FIRST_GROUP, InodeId(20_000), PolicyId(2), GenerationStamp(1005))
+        Block::new(BlockId::FIRST_GROUP, InodeId(20_000), geometry_of("RS-3-2-1024k"), GenerationStamp(1005))
     }
 
     fn has(index: u8, stamp: u64, length: u64, is_from_disk: bool) -> Answer {

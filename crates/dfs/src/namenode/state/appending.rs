@@ -37,7 +37,7 @@ impl State {
         }
         check_client_name(client)?;
         context.user.check(inode, src, &self.tree, Access::Write)?;
-        let is_striped = self.tree.policy_of(id).is_some();
+        let is_striped = self.policy_of(id).is_some();
         let to_new_block = request.flags() & FLAG_NEW_BLOCK != 0;
         if is_striped && !to_new_block {
             let message = "Append on EC file without new block is not supported. Use NEW_BLOCK create flag while appending \

@@ -32,6 +32,7 @@ impl State {
             Change::Rename(rename) => self.move_inode(rename, time_ms),
             Change::SetAttributes(set) => self.change_attributes(set),
             Change::SetPolicyState(set) => self.set_policy_state(set),
+            Change::AddPolicies(add) => self.apply_policies(add),
             Change::NewStamp(new) => self.blocks.reserve_stamp(GenerationStamp(new.stamp)),
             Change::UpdateBlock(update) => self.update_block(update),
             Change::BeginRecovery(begin) => self.begin_recovery(begin),
@@ -138,7 +139,8 @@ impl State {
     }
 
     fn insert_block(&mut self, file: InodeId, policy: PolicyId, new: &journal::Block) {
-        let mut block = Block::new(BlockId(new.id), file, policy, GenerationStamp(new.stamp));
+        let geometry = self.policies.of(policy).map(|policy| policy.geometry);
+        let mut block = Block::new(BlockId(new.id), file, geometry, GenerationStamp(new.stamp));
         (block.length, block.is_committed) = (new.length, new.is_committed);
         block.promise = match (new.is_flushed, new.is_truncated) {
             (_, true) => Promise::Exactly,
@@ -322,15 +324,6 @@ impl State {
         }
     }
 
-    fn set_policy_state(&mut self, set: &journal::SetPolicyState) {
-        let policy = policy_id(set.policy);
-        if set.is_enabled {
-            self.enabled_policies.insert(policy);
-        } else {
-            self.enabled_policies.remove(&policy);
-        }
-    }
-
     /// Tells DataNodes to delete the replicas of a block that is no more, once the journal has it.
     fn delete_replicas(&mut self, block: &Block) {
         for replica in block.replicas() {
@@ -399,7 +392,7 @@ impl State {
     }
 }
 
-fn policy_id(number: u32) -> PolicyId {
+pub(super) fn policy_id(number: u32) -> PolicyId {
     PolicyId(u8::try_from(number).expect("policies have small numbers"))
 }
 

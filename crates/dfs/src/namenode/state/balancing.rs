@@ -5,7 +5,6 @@ use super::State;
 use crate::ids::{BlockId, StorageHandle};
 use crate::namenode::Context;
 use crate::namenode::blocks::{Block, Replica};
-use crate::policy::Policy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
@@ -79,16 +78,16 @@ impl State {
         let replicas: Vec<Replica> = block.good().filter(is_live).collect();
         let record = BlockRecord { id: block.id.to_wire(), stamp: block.stamp.0, length: Some(block.length) };
         let storage = |replica: &Replica| self.datanodes.storage(replica.storage);
-        let policy = Policy::of(block.policy);
+        let geometry = block.geometry();
         let indices = || replicas.iter().map(|replica| replica.index.0).collect();
         BalancedBlock {
             block: record,
             datanodes: replicas.iter().map(|at| self.datanodes.node(at.datanode).uuid.clone()).collect(),
             storages: replicas.iter().map(|at| storage(at).uuid.clone()).collect(),
             storage_types: replicas.iter().map(|at| storage(at).kind).collect(),
-            indices: policy.map(|_| indices()),
-            data_units: policy.and_then(|policy| u32::try_from(policy.data_units()).ok()),
-            cell_size: policy.and_then(|policy| u32::try_from(policy.geometry.cell_size()).ok()),
+            indices: geometry.map(|_| indices()),
+            data_units: geometry.and_then(|geometry| u32::try_from(geometry.schema().data_units()).ok()),
+            cell_size: geometry.and_then(|geometry| u32::try_from(geometry.cell_size()).ok()),
         }
     }
 

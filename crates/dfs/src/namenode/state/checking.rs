@@ -219,7 +219,7 @@ impl State {
             return Ok(());
         };
         check.user.check(inode, &path, &self.tree, Access::Read)?;
-        let policy = self.tree.policy_of(inode.id);
+        let policy = self.policy_of(inode.id);
         let is_open = self.tree.holder(inode.id).is_some();
         let (bytes, count) = (self.file_counts(inode).bytes, file.layout.blocks().len());
         let totals = check.totals.of_form(policy.is_some());
@@ -384,7 +384,7 @@ impl State {
                 false => write!(text, "\n{}: {what} {count} blocks of total size {bytes} B.", file.path),
             };
         }
-        let is_striped = self.tree.get(file.id).is_some_and(|_| self.tree.policy_of(file.id).is_some());
+        let is_striped = self.tree.get(file.id).is_some_and(|_| self.policy_of(file.id).is_some());
         let totals = check.totals.of_form(is_striped);
         totals.corrupt_files += u64::from(is_damaged);
         totals.missing += file.missing.0;

@@ -36,11 +36,10 @@ impl State {
             None => (block.good().filter(stays).count(), self.copies(block)),
         };
         let is_readable = block.is_readable(is_there);
-        Lack {
-            is_under_replicated: is_readable && good < wanted,
-            is_missing: !is_readable,
-            has_corrupt: block.replicas().any(|replica| replica.is_corrupt),
-        }
+        Lack::default()
+            .and(Lack::UNDER_REPLICATED, is_readable && good < wanted)
+            .and(Lack::MISSING, !is_readable)
+            .and(Lack::CORRUPT, block.replicas().any(|replica| replica.is_corrupt))
     }
 
     /// Compares the counts with a walk over all blocks. For simulations.
@@ -60,7 +59,7 @@ impl State {
             );
         }
         assert_eq!(self.blocks.lacks(), lacks);
-        let missing = self.blocks.iter().filter(|block| block.lack.is_missing).count();
+        let missing = self.blocks.iter().filter(|block| block.lack.is_missing()).count();
         assert_eq!(self.blocks.missing_behind(None).count(), missing);
         self.check_usage();
     }

@@ -130,7 +130,7 @@ impl State {
             mode: acl.mode.bits(),
             replication: if policy.is_some() { 1 } else { request.replication },
             block_size: request.block_size,
-            policy: policy.map_or(PolicyId::NONE, |policy| policy.id).0.into(),
+            policy: policy.as_ref().map_or(PolicyId::NONE, |policy| policy.id).0.into(),
             holder: request.client_name.clone(),
             replaced: replaced.map_or(0, |id| id.0),
             acl: acl.entries.iter().map(to_wire).collect(),
@@ -151,7 +151,7 @@ impl State {
         above: InodeId,
         context: &Context<'_>,
     ) -> crate::wire::proto::shared::FileStatus {
-        let policy = Policy::of(PolicyId(create.policy as u8));
+        let policy = self.policies.of(PolicyId(create.policy as u8));
         crate::wire::proto::shared::FileStatus {
             kind: 2,
             permission: permission(Mode::new(create.mode).of_file(), !create.acl.is_empty()),
@@ -167,7 +167,7 @@ impl State {
                 0 => self.tree.storage_policy_of(above).into(),
                 own => own,
             }),
-            policy: policy.map(Policy::to_number),
+            policy: policy.map(Policy::to_reference),
             flags: Some(flags(!create.acl.is_empty(), policy)),
             ..crate::wire::proto::shared::FileStatus::default()
         }
@@ -196,11 +196,7 @@ impl State {
     }
 
     /// The policy of a file that is to be made below a directory; none for whole replicas.
-    fn policy_of_new(
-        &self,
-        directory: InodeId,
-        request: &CreateRequest,
-    ) -> Result<Option<&'static Policy>, Refusal> {
+    fn policy_of_new(&self, directory: InodeId, request: &CreateRequest) -> Result<Option<Policy>, Refusal> {
         let should_replicate = request.flags & FLAG_SHOULD_REPLICATE != 0;
         let named = request.policy.as_deref().filter(|name| !name.is_empty());
         let policy = match named {
@@ -211,9 +207,9 @@ impl State {
             Some(REPLICATION) => None,
             Some(name) => Some(self.enabled_policy(name)?),
             None if should_replicate => None,
-            None => self.tree.policy_of(directory),
+            None => self.policy_of(directory).cloned(),
         };
-        match policy {
+        match &policy {
             Some(policy) => check_cells(policy, request.block_size)?,
             None => self.check_replication(request.replication, &request.src)?,
         }
@@ -344,7 +340,7 @@ fn place_for_group(place: &Place, is_replaced: bool) -> InodeId {
 
 /// Checks that a unit has a whole number of cells: with the stock client a writer would wait for ever at the end of a group.
 fn check_cells(policy: &Policy, block_size: u64) -> Result<(), Refusal> {
-    let (cell, name) = (policy.geometry.cell_size(), policy.name);
+    let (cell, name) = (policy.geometry.cell_size(), &policy.name);
     let message = if block_size < cell {
         format!(
             "Specified block size ({block_size}) is less than the cell size ({cell}) of the erasure coding policy ({name})."

@@ -1,14 +1,12 @@
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 
 use super::State;
 use crate::ids::{BlockId, InodeId};
 use crate::namenode::blocks::Block;
 use crate::namenode::namespace::{Inode, Tree};
+use crate::namenode::policies::Policies;
 use crate::namenode::retry_cache::Answers;
 use crate::namenode::table::Table;
-use crate::policy::{Policy, PolicyId};
 use crate::wire::proto::journal::{self, Record, record::Change};
 
 /// The durable part of a state as it was at one moment. Its tables are copies that share what has not changed since, so that
@@ -18,7 +16,7 @@ pub struct Image {
     tree: Tree,
     blocks: Table<Block>,
     answers: Answers,
-    enabled_policies: BTreeSet<PolicyId>,
+    policies: Policies,
     counters: journal::Counters,
 }
 
@@ -40,7 +38,7 @@ impl State {
             tree: self.tree.clone(),
             blocks: self.blocks.frozen(),
             answers: self.retry_cache.answers(),
-            enabled_policies: self.enabled_policies.clone(),
+            policies: self.policies.clone(),
             counters,
         }
     }
@@ -53,7 +51,7 @@ impl Image {
     }
 
     /// The image as records, made one by one: applied to a blank state they make the same one, but for what is learned from
-    /// DataNodes. Parents come before their children, and the counters last, as the numbers that were given out count even
+    /// DataNodes. Policies come first, parents before their children, and the counters last, as the numbers that were given out count even
     /// where their inodes and blocks are gone.
     pub fn records(&self) -> impl Iterator<Item = Record> {
         let mut todo = vec![InodeId::ROOT];
@@ -68,15 +66,13 @@ impl Image {
             let answer = Bytes::copy_from_slice(answer);
             Change::Answered(journal::Answered { time_ms: 0, caller, answer })
         });
-        let policies = Policy::all().iter().map(|policy| {
-            let is_enabled = self.enabled_policies.contains(&policy.id);
-            Change::SetPolicyState(journal::SetPolicyState { policy: policy.id.0.into(), is_enabled })
-        });
+        // Blocks need theirs, so policies come first.
+        let policies = super::policies::saved(&self.policies);
         let attached = super::xattrs::saved(&self.tree)
             .chain(super::acls::saved(&self.tree))
             .chain(super::quotas::saved(&self.tree));
         let counters = Change::Counters(self.counters.clone());
-        let changes = inodes.chain(attached).chain(policies).chain(answers).chain([counters]);
+        let changes = policies.chain(inodes).chain(attached).chain(answers).chain([counters]);
         changes.map(|change| Record { change: Some(change), ..Record::default() })
     }
 

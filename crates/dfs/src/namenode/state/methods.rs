@@ -46,7 +46,7 @@ macro_rules! encoded {
 const METHODS: &[(&str, Kind, Handler)] = &[
     ("abandonBlock", Kind::Write, decoded!(abandon_block)),
     ("addBlock", Kind::Write, decoded!(add_block)),
-    ("addErasureCodingPolicies", Kind::Read, decoded!(add_policies)),
+    ("addErasureCodingPolicies", Kind::Once, encoded!(add_policies)),
     ("append", Kind::Once, encoded!(append)),
     ("checkAccess", Kind::Read, decoded!(check_access)),
     ("complete", Kind::Write, decoded!(complete)),
@@ -94,7 +94,7 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("removeAcl", Kind::Write, decoded!(remove_acl)),
     ("removeAclEntries", Kind::Write, decoded!(remove_acl_entries)),
     ("removeDefaultAcl", Kind::Write, decoded!(remove_default_acl)),
-    ("removeErasureCodingPolicy", Kind::Read, decoded!(remove_policy)),
+    ("removeErasureCodingPolicy", Kind::Once, encoded!(remove_policy)),
     ("removeXAttr", Kind::Once, encoded!(remove_xattr)),
     ("rename", Kind::Once, encoded!(rename)),
     ("rename2", Kind::Once, encoded!(rename_or_replace)),

@@ -54,13 +54,14 @@ use super::datanodes::Datanodes;
 use super::hosts::Hosts;
 use super::leases::Leases;
 use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
+use super::policies::Policies;
 use super::repair::{Hints, Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::{SafeMode, Seen};
 use super::{Context, Now};
 use crate::ids::{BlockId, DatanodeHandle};
-use crate::policy::PolicyId;
+use crate::policy::Policy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
@@ -146,8 +147,8 @@ pub struct State {
     recoveries: Recoveries,
     /// When repairs begin: DataNodes that start later than others have had time to report.
     repair_from_ms: u64,
-    /// The policies that new files may have.
-    enabled_policies: BTreeSet<PolicyId>,
+    /// The erasure coding policies.
+    policies: Policies,
     cluster: String,
     pool: String,
     /// Grows with each start; DataNodes obey the highest.
@@ -188,7 +189,7 @@ impl State {
             emptying: Emptying::default(),
             recoveries: Recoveries::default(),
             repair_from_ms: 0,
-            enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
+            policies: Policies::default(),
             cluster: String::new(),
             pool: String::new(),
             term: 0,
@@ -381,6 +382,11 @@ impl State {
         Ok(self.tree.inode(id))
     }
 
+    /// The policy by which a file is laid out, or a new file in a directory would be; none for whole replicas.
+    fn policy_of(&self, id: crate::ids::InodeId) -> Option<&Policy> {
+        self.policies.of(self.tree.policy_of(id))
+    }
+
     /// What a file counts for in the directories above it.
     fn file_counts(&self, inode: &Inode) -> Counts {
         let Some(file) = inode.file() else { return Counts::default() };
@@ -391,7 +397,7 @@ impl State {
             let space = block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
             counts.space += space;
             if !block.is_committed {
-                counts.reserved += quotas::full_block_space(file, block.policy).saturating_sub(space);
+                counts.reserved += quotas::full_block_space(file, block.geometry()).saturating_sub(space);
             }
         }
         counts

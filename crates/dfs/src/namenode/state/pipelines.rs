@@ -9,7 +9,6 @@ use super::State;
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, InodeId};
 use crate::namenode::blocks::{Block, Target};
 use crate::namenode::{Context, placement};
-use crate::policy::Policy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Block as Kept, NewStamp, UpdateBlock, record::Change};
@@ -41,7 +40,7 @@ impl State {
         let block = self.blocks.block(id);
         let located = self.located(block, NO_OFFSET, &[], context);
         // The client looks for a unit's token by its index.
-        let units = Policy::of(block.policy).map_or(0, Policy::units);
+        let units = block.geometry().map_or(0, |geometry| geometry.schema().units());
         let indices = (0..units).map(|unit| u8::try_from(unit).expect("a group has few units"));
         let block = LocatedBlock {
             block: ExtendedBlock { stamp: stamp.0, length: request.block.length, ..located.block },

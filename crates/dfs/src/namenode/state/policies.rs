@@ -1,13 +1,19 @@
 //! Calls that look at erasure coding policies and set them.
 
+use prost::Message;
+use yeoul_erasure::{Code, Schema, StripeGeometry};
+
 use super::State;
+use super::apply::policy_id;
 use crate::ids::InodeId;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Inode, Path};
-use crate::policy::{Policy, PolicyId, REPLICATION};
+use crate::namenode::policies::{Policies, PolicyState};
+use crate::policy::{CELL_BYTES_MAX, CELL_UNIT, Policy, PolicyId, REPLICATION, geometry_of, name_of};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
-use crate::wire::proto::journal::{SetAttributes, SetPolicyState, record::Change};
+use crate::wire::proto::journal::add_policies::Policy as NewPolicy;
+use crate::wire::proto::journal::{AddPolicies, SetAttributes, SetPolicyState, record::Change};
 use crate::wire::proto::namenode::{
     AddPoliciesRequest, AddPoliciesResponse, AddedPolicy, Codec, CodecsResponse, Empty, PathRequest,
     PoliciesResponse, PolicyNameRequest, PolicyRequest, PolicyResponse, TopologyRequest, TopologyResponse,
@@ -15,9 +21,8 @@ use crate::wire::proto::namenode::{
 };
 use crate::wire::proto::shared::ErasureCodingPolicy;
 
-/// HDFS's numbers of what a policy is good for: old files only, or new ones, too.
-const STATE_DISABLED: i32 = 1;
-const STATE_ENABLED: i32 = 2;
+/// Policies in one call that adds some: there is no room for more.
+pub(super) const POLICIES_ADDED_MAX: usize = 64;
 /// What computes our parity, as `hdfs ec -listCodecs` names coders. Clients have coders of their own.
 const CODER: &str = "yeoul";
 
@@ -28,27 +33,30 @@ impl State {
         request: &PathRequest,
     ) -> Result<PolicyResponse, Refusal> {
         let id = self.existing_for_policy(&request.src, context)?.id;
-        Ok(PolicyResponse { policy: self.tree.policy_of(id).map(|policy| self.policy_message(policy)) })
+        Ok(PolicyResponse { policy: self.policy_of(id).map(Policy::to_message) })
     }
 
     pub(super) fn policies(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<PoliciesResponse, Refusal> {
-        let all = Policy::all().iter().map(|policy| self.policy_message(policy));
+        let all = self
+            .policies
+            .all()
+            .map(|(policy, state)| ErasureCodingPolicy { state: Some(state as i32), ..policy.to_message() });
         Ok(PoliciesResponse { policies: all.collect() })
-    }
-
-    fn policy_message(&self, policy: &Policy) -> ErasureCodingPolicy {
-        let is_enabled = self.enabled_policies.contains(&policy.id);
-        let state = Some(if is_enabled { STATE_ENABLED } else { STATE_DISABLED });
-        ErasureCodingPolicy { state, ..policy.to_message() }
     }
 
     pub(super) fn codecs(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<CodecsResponse, Refusal> {
         let mut names: Vec<&str> =
-            Policy::all().iter().map(|policy| policy.geometry.schema().code().name()).collect();
+            Policy::built_in().iter().map(|policy| policy.geometry.schema().code().name()).collect();
         names.sort_unstable();
         names.dedup();
         let codec = |name: &str| Codec { codec: name.to_owned(), coders: format!("{name}_{CODER}") };
         Ok(CodecsResponse { codecs: names.into_iter().map(codec).collect() })
+    }
+
+    fn known_policy(&self, name: &str) -> Result<(&Policy, PolicyState), Refusal> {
+        self.policies.named(name).ok_or_else(|| {
+            Refusal::new(Exception::HadoopIllegalArgument, format!("The policy name {name} does not exist"))
+        })
     }
 
     /// Sets what new files below a directory are like.
@@ -61,7 +69,10 @@ impl State {
         let policy = match name {
             Some(REPLICATION) => PolicyId::REPLICATION,
             Some(name) => self.enabled_policy(name)?.id,
-            None => self.enabled_policy(Policy::of(PolicyId::DEFAULT).expect("it is one").name)?.id,
+            None => {
+                let name = self.policies.of(PolicyId::DEFAULT).expect("it is built in").name.clone();
+                self.enabled_policy(&name)?.id
+            }
         };
         let inode = self.directory_for_policy(context, &request.src, "set")?;
         Ok(self.commit_policy(context, inode, policy))
@@ -109,10 +120,9 @@ impl State {
     }
 
     /// The policy of a name, if new files may have it.
-    pub(super) fn enabled_policy(&self, name: &str) -> Result<&'static Policy, Refusal> {
-        let is_enabled = |policy: &&Policy| self.enabled_policies.contains(&policy.id);
-        Policy::named(name).filter(is_enabled).ok_or_else(|| {
-            let enabled: Vec<&str> = Policy::all().iter().filter(is_enabled).map(|policy| policy.name).collect();
+    pub(super) fn enabled_policy(&self, name: &str) -> Result<Policy, Refusal> {
+        self.policies.enabled().find(|policy| &*policy.name == name).cloned().ok_or_else(|| {
+            let enabled: Vec<&str> = self.policies.enabled().map(|policy| &*policy.name).collect();
             let message = format!(
                 "Policy '{name}' does not match any enabled erasure coding policies: [{}]. An erasure coding policy \
                  can be enabled by enableErasureCodingPolicy API.",
@@ -146,51 +156,122 @@ impl State {
         operation: &str,
     ) -> Result<Vec<u8>, Refusal> {
         context.user.check_superuser(operation)?;
-        let policy = known_policy(name)?.id;
-        if self.enabled_policies.contains(&policy) == is_enabled {
+        let (policy, state) = self.known_policy(name)?;
+        // One that was removed can be enabled, as in HDFS, and is not disabled on top of that.
+        if (state == PolicyState::Enabled) == is_enabled {
             return Ok(Vec::new());
         }
-        let set = SetPolicyState { policy: policy.0.into(), is_enabled };
+        let set = state_record(policy, if is_enabled { PolicyState::Enabled } else { PolicyState::Disabled });
         Ok(self.commit_once(context, Change::SetPolicyState(set), &Empty {}))
     }
 
-    /// Policies of users: one that there is already is found, and others are refused, as HDFS refuses those that it cannot
-    /// have: in the answer.
+    /// Adds policies of users. Each is answered for itself, as HDFS does it: what cannot be is refused in the answer, and the
+    /// others are added all the same.
     pub(super) fn add_policies(
         &mut self,
         context: &mut Context<'_>,
         request: &AddPoliciesRequest,
-    ) -> Result<AddPoliciesResponse, Refusal> {
+    ) -> Result<Vec<u8>, Refusal> {
         context.user.check_superuser("addErasureCodingPolicies")?;
-        let responses = request.policies.iter().map(|wanted| {
-            let is_same = |policy: &&Policy| {
-                let message = policy.to_message();
-                (&message.schema, message.cell_size) == (&wanted.schema, wanted.cell_size)
-            };
-            match Policy::all().iter().find(is_same) {
-                Some(policy) => AddedPolicy { policy: policy.to_message(), succeed: true, error: None },
-                None => {
-                    let names: Vec<&str> = Policy::all().iter().map(|policy| policy.name).collect();
-                    let error = format!(
-                        "erasure coding policies of users are not supported by yeoul dfs, which has {}",
-                        names.join(", ")
-                    );
-                    AddedPolicy { policy: wanted.clone(), succeed: false, error: Some(error) }
+        if request.policies.len() > POLICIES_ADDED_MAX {
+            let message =
+                format!("{} policies in one call: at most {POLICIES_ADDED_MAX}", request.policies.len());
+            return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+        }
+        let mut policies = self.policies.clone();
+        let mut added = Vec::new();
+        let mut responses = Vec::with_capacity(request.policies.len());
+        for wanted in &request.policies {
+            let response = match self.new_policy(&policies, wanted) {
+                Ok(policy) => {
+                    let message = policy.to_message();
+                    added.push(NewPolicy { id: policy.id.0.into(), name: policy.name.to_string() });
+                    policies.add(policy);
+                    AddedPolicy { policy: message, succeed: true, error: None }
                 }
-            }
-        });
-        Ok(AddPoliciesResponse { responses: responses.collect() })
+                Err(error) => AddedPolicy { policy: wanted.clone(), succeed: false, error: Some(error) },
+            };
+            responses.push(response);
+        }
+        let answer = AddPoliciesResponse { responses };
+        if added.is_empty() {
+            return Ok(answer.encode_to_vec());
+        }
+        Ok(self.commit_once(context, Change::AddPolicies(AddPolicies { policies: added }), &answer))
     }
 
+    /// The policy that a user wants beside those that there are, or why it cannot be.
+    fn new_policy(&self, policies: &Policies, wanted: &ErasureCodingPolicy) -> Result<Policy, String> {
+        if !self.rules.may_add_policies {
+            return Err("Addition of user defined erasure coding policy is disabled.".to_owned());
+        }
+        let schema = wanted.schema.as_ref().ok_or("An erasure coding policy needs a schema")?;
+        let code: Code = schema
+            .codec
+            .to_lowercase()
+            .parse()
+            .map_err(|_| format!("Codec name {} is not supported", schema.codec))?;
+        if let Some(option) = schema.options.first() {
+            return Err(format!("Option {} of codec {} is not supported", option.key, schema.codec));
+        }
+        let (cell, cell_max) = (u64::from(wanted.cell_size()), self.rules.cell_bytes_max.min(CELL_BYTES_MAX));
+        if cell > cell_max {
+            return Err(format!("Cell size {cell} should not exceed maximum {cell_max} bytes"));
+        }
+        if cell == 0 || !cell.is_multiple_of(CELL_UNIT) {
+            return Err(format!("Cell size {cell} is not a positive multiple of {CELL_UNIT} bytes"));
+        }
+        let units = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let geometry = Schema::new(code, units(schema.data_units), units(schema.parity_units))
+            .and_then(|schema| StripeGeometry::new(schema, cell))
+            .map_err(|error| error.to_string())?;
+        let name = name_of(geometry);
+        if policies.named(&name).is_some() {
+            return Err(format!("The policy name {name} already exists"));
+        }
+        let id = policies.next_id().ok_or_else(|| {
+            format!(
+                "Adding erasure coding policy failed because the number of policies stored in the system already reached \
+                 the threshold, which is {}",
+                PolicyId::USER_MAX.0
+            )
+        })?;
+        Ok(Policy::new(id, geometry))
+    }
+
+    /// Removes a policy of a user: new files cannot have it, and those that have it keep it.
     pub(super) fn remove_policy(
         &mut self,
         context: &mut Context<'_>,
         request: &PolicyNameRequest,
-    ) -> Result<Empty, Refusal> {
+    ) -> Result<Vec<u8>, Refusal> {
         context.user.check_superuser("removeErasureCodingPolicy")?;
-        let name = known_policy(&request.name)?.name;
-        let message = format!("System erasure coding policy {name} cannot be removed");
-        Err(Refusal::new(Exception::HadoopIllegalArgument, message))
+        let (policy, state) = self.known_policy(&request.name)?;
+        if policy.is_built_in() {
+            let message = format!("System erasure coding policy {} cannot be removed", policy.name);
+            return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+        }
+        if state == PolicyState::Removed {
+            return Ok(Vec::new());
+        }
+        let set = state_record(policy, PolicyState::Removed);
+        Ok(self.commit_once(context, Change::SetPolicyState(set), &Empty {}))
+    }
+
+    pub(super) fn apply_policies(&mut self, add: &AddPolicies) {
+        for new in &add.policies {
+            let geometry = geometry_of(&new.name).expect("the name of a policy says what it is");
+            self.policies.add(Policy::new(policy_id(new.id), geometry));
+        }
+    }
+
+    pub(super) fn set_policy_state(&mut self, set: &SetPolicyState) {
+        let state = match (set.is_enabled, set.is_removed) {
+            (true, _) => PolicyState::Enabled,
+            (false, true) => PolicyState::Removed,
+            (false, false) => PolicyState::Disabled,
+        };
+        self.policies.set_state(policy_id(set.policy), state);
     }
 
     /// Says if the cluster is large enough for policies: those that are named, or else those that are enabled.
@@ -200,17 +281,17 @@ impl State {
         request: &TopologyRequest,
     ) -> Result<TopologyResponse, Refusal> {
         let policies = if request.policies.is_empty() {
-            let is_enabled = |policy: &&Policy| self.enabled_policies.contains(&policy.id);
-            Policy::all().iter().filter(is_enabled).collect()
+            self.policies.enabled().collect()
         } else {
-            request.policies.iter().map(|name| known_policy(name)).collect::<Result<Vec<_>, _>>()?
+            let known = |name: &String| self.known_policy(name).map(|(policy, _)| policy);
+            request.policies.iter().map(known).collect::<Result<Vec<_>, _>>()?
         };
         let live = || self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
         let nodes = live().count();
         let racks = live().map(|node| &node.rack).collect::<std::collections::BTreeSet<_>>().len();
         let nodes_needed = policies.iter().map(|policy| policy.units()).max().unwrap_or(0);
         let racks_needed = policies.iter().map(|policy| policy.racks_needed()).max().unwrap_or(0);
-        let names: Vec<&str> = policies.iter().map(|policy| policy.name).collect();
+        let names: Vec<&str> = policies.iter().map(|policy| &*policy.name).collect();
         let names = names.join(", ");
         let lacks = |needed, what: &str, found| {
             format!(
@@ -229,8 +310,20 @@ impl State {
     }
 }
 
-fn known_policy(name: &str) -> Result<&'static Policy, Refusal> {
-    Policy::named(name).ok_or_else(|| {
-        Refusal::new(Exception::HadoopIllegalArgument, format!("The policy name {name} does not exist"))
-    })
+fn state_record(policy: &Policy, state: PolicyState) -> SetPolicyState {
+    SetPolicyState {
+        policy: policy.id.0.into(),
+        is_enabled: state == PolicyState::Enabled,
+        is_removed: state == PolicyState::Removed,
+    }
+}
+
+/// The records that make all policies with their states.
+pub(super) fn saved(policies: &Policies) -> impl Iterator<Item = Change> {
+    let added = policies.all().map(|(policy, _)| policy).filter(|policy| !policy.is_built_in());
+    let added: Vec<NewPolicy> =
+        added.map(|policy| NewPolicy { id: policy.id.0.into(), name: policy.name.to_string() }).collect();
+    let added = (!added.is_empty()).then_some(Change::AddPolicies(AddPolicies { policies: added }));
+    let states = policies.all().map(|(policy, state)| Change::SetPolicyState(state_record(policy, state)));
+    added.into_iter().chain(states)
 }

@@ -5,12 +5,12 @@ use super::State;
 use crate::ids::InodeId;
 use crate::namenode::Context;
 use crate::namenode::namespace::{File, Path, Quota, Tree};
-use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::attributes::SetQuotaRequest;
 use crate::wire::proto::journal::{SetQuota, record::Change};
 use crate::wire::proto::namenode::Empty;
+use yeoul_erasure::StripeGeometry;
 
 /// What a request says to leave a quota as it is, and to take it away.
 const LEAVE: u64 = i64::MAX as u64;
@@ -137,16 +137,16 @@ impl State {
     }
 
     /// Bytes on disk that a block of this file takes once it is full.
-    pub(super) fn full_block_space(&self, file: &File, policy: PolicyId) -> u64 {
-        full_block_space(file, policy)
+    pub(super) fn full_block_space(&self, file: &File, policy: crate::policy::PolicyId) -> u64 {
+        full_block_space(file, self.policies.of(policy).map(|policy| policy.geometry))
     }
 }
 
 /// Bytes on disk that a block of a file takes once it is full.
-pub(super) fn full_block_space(file: &File, policy: PolicyId) -> u64 {
-    match crate::policy::Policy::of(policy) {
+pub(super) fn full_block_space(file: &File, geometry: Option<StripeGeometry>) -> u64 {
+    match geometry {
         None => file.block_size.saturating_mul(file.replication.into()),
-        Some(policy) => file.block_size.saturating_mul(policy.units() as u64),
+        Some(geometry) => file.block_size.saturating_mul(geometry.schema().units() as u64),
     }
 }
 

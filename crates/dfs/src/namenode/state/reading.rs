@@ -3,7 +3,7 @@
 use super::State;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
-use crate::policy::{Policy, PolicyId, REPLICATION};
+use crate::policy::{PolicyId, REPLICATION};
 use crate::wire::Refusal;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
@@ -176,8 +176,8 @@ impl State {
             self.check_subtree(inode.id, context, path.text(), Access::ReadExecute)?;
         }
         // As HDFS has it: a directory is called by its own policy only.
-        let policy = match (Policy::of(inode.policy), inode.policy) {
-            (Some(policy), _) => policy.name,
+        let policy = match (self.policies.of(inode.policy), inode.policy) {
+            (Some(policy), _) => &*policy.name,
             (None, PolicyId::REPLICATION) => REPLICATION,
             (None, _) if inode.is_directory() => "",
             (None, _) => "Replicated",

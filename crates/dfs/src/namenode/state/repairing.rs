@@ -9,7 +9,7 @@ use crate::ids::{BlockId, DatanodeHandle};
 use crate::namenode::blocks::{Block, Fit, Replica};
 use crate::namenode::placement::{self, Candidate};
 use crate::namenode::repair::{Need, Order, Place, Standing, Urgency, surplus};
-use crate::policy::Policy;
+use crate::policy::name_of;
 use crate::wire::proto::cluster::{BlockRef, Repair, Unit};
 
 /// Blocks that one tick looks at again, at a microsecond or two each.
@@ -205,11 +205,11 @@ impl State {
         } else {
             self.units_to_make(block, &need, &sources)
         };
-        let targets = match Policy::of(block.policy) {
+        let targets = match block.geometry() {
             Some(_) => self.unit_targets(block, units, &need, steady_ms, random),
             None => self.copy_target(block, &need, steady_ms, random).into_iter().collect(),
         };
-        let sources: Vec<Place> = match Policy::of(block.policy) {
+        let sources: Vec<Place> = match block.geometry() {
             Some(_) => {
                 let mut sources = sources;
                 sources.retain(|source| !units.contains(source.index.unit()));
@@ -391,7 +391,7 @@ impl State {
     }
 
     fn repair(&self, order: &Order) -> Repair {
-        let policy = self.blocks.get(order.block).and_then(|block| Policy::of(block.policy));
+        let geometry = self.blocks.get(order.block).and_then(|block| block.geometry());
         let unit = |place: &Place| {
             let (node, storage) =
                 (self.datanodes.node(place.datanode), self.datanodes.storage(place.storage));
@@ -411,7 +411,7 @@ impl State {
             id: order.block.0,
             stamp: order.stamp.0,
             length: order.length,
-            policy: policy.map_or(String::new(), |policy| policy.name.to_owned()),
+            policy: geometry.map_or(String::new(), name_of),
             sources: order.sources.iter().map(unit).collect(),
             targets: order.targets.iter().map(unit).collect(),
         }

@@ -44,7 +44,7 @@ impl State {
     /// The status of an inode, called `name` in a listing and nothing otherwise.
     pub(super) fn status(&self, inode: &Inode, name: &[u8]) -> FileStatus {
         let owners = &self.tree.owners;
-        let policy = self.tree.policy_of(inode.id);
+        let policy = self.policy_of(inode.id);
         let has_acl = self.has_acl(inode);
         let status = FileStatus {
             path: bytes::Bytes::copy_from_slice(name),
@@ -55,7 +55,7 @@ impl State {
             accessed_ms: inode.accessed_ms,
             id: Some(inode.id.0),
             storage_policy: Some(self.tree.storage_policy_of(inode.id).into()),
-            policy: policy.map(Policy::to_number),
+            policy: policy.map(Policy::to_reference),
             flags: Some(flags(has_acl, policy)),
             ..FileStatus::default()
         };
@@ -208,7 +208,7 @@ impl State {
             under_construction: self.tree.holder(inode.id).is_some(),
             is_last_complete: last.as_ref().is_none_or(|(_, is_final)| *is_final),
             last_block: last.map(|(located, _)| located),
-            policy: self.tree.policy_of(inode.id).map(Policy::to_number),
+            policy: self.policy_of(inode.id).map(Policy::to_reference),
         }
     }
 }

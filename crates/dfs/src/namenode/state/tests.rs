@@ -12,6 +12,7 @@ mod listings;
 mod names;
 mod operating;
 mod pipelines;
+mod policies;
 mod quotas;
 mod recovering;
 mod repairing;

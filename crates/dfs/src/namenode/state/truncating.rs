@@ -23,7 +23,7 @@ impl State {
         let id = inode.id;
         context.user.check(inode, path, &self.tree, Access::Write)?;
         let file = inode.file().ok_or_else(|| Refusal::not_a_file(path))?;
-        if self.tree.policy_of(id).is_some() {
+        if self.policy_of(id).is_some() {
             let message = format!("Cannot truncate file with striped block {path}");
             return Err(Refusal::new(Exception::UnsupportedOperation, message));
         }

@@ -8,7 +8,6 @@ use crate::ids::{BlockId, BlockIndex, GenerationStamp, InodeId};
 use crate::namenode::blocks::{Block, Target};
 use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement, recovery};
-use crate::policy::Policy;
 use crate::storage_policy::StoragePolicy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -32,7 +31,7 @@ impl State {
     ) -> Result<AddBlockResponse, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
         let file = self.file_of(id);
-        let (blocks, policy) = (file.layout.blocks(), self.tree.policy_of(id));
+        let (blocks, policy) = (file.layout.blocks(), self.policy_of(id));
         let count = blocks.len();
         let (last, before_last) = (blocks.last().copied(), count.checked_sub(2).map(|at| blocks[at]));
         let previous = request.previous.as_ref().map(|block| BlockId::from_wire(block.id));
@@ -133,7 +132,7 @@ impl State {
         context: &mut Context<'_>,
     ) -> Result<Vec<Target>, Refusal> {
         let id = file;
-        let (policy, file) = (self.tree.policy_of(id), self.file_of(id));
+        let (policy, file) = (self.policy_of(id), self.file_of(id));
         let (replication, block_size) = (file.replication, file.block_size);
         if let Some(kept) =
             StoragePolicy::of(self.tree.storage_policy_of(id)).filter(|policy| !policy.allows_disks())
@@ -294,7 +293,7 @@ impl State {
     }
 
     fn block_length_max(&self, block: &Block) -> u64 {
-        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
+        let data_units = block.geometry().map_or(1, |geometry| geometry.schema().data_units()) as u64;
         self.file_of(block.file).block_size.saturating_mul(data_units)
     }
 

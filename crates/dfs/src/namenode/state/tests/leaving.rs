@@ -30,7 +30,7 @@ impl Fixture {
                         let length = match repair.policy.as_str() {
                             "" => repair.length,
                             name => {
-                                let geometry = crate::policy::Policy::named(name).unwrap().geometry;
+                                let geometry = crate::policy::geometry_of(name).unwrap();
                                 geometry.unit_len(repair.length, yeoul_erasure::UnitIndex(target.index as u8))
                             }
                         };

@@ -66,7 +66,7 @@ impl Fixture {
 }
 
 fn unit_length(length: u64, index: u8) -> u64 {
-    let geometry = crate::policy::Policy::named(RS_6_3).unwrap().geometry;
+    let geometry = crate::policy::geometry_of(RS_6_3).unwrap();
     geometry.unit_len(length, yeoul_erasure::UnitIndex(index))
 }
 
