@@ -8,6 +8,9 @@ use crate::wire::proto::shared::FileStatus;
 /// Kinds of entries, by HDFS's numbers.
 const DIRECTORY: i32 = 1;
 const SYMLINK: i32 = 3;
+/// The bit of a permission, and that of the flags, which say that there is an ACL: servers send one of them or both.
+const MODE_ACL: u32 = 1 << 12;
+const FLAG_ACL: u32 = 1;
 
 /// Kind of what a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +45,8 @@ pub struct Status {
     /// The twelve bits of owner, group, others, and the sticky bit; in JSON as octal digits.
     #[serde(serialize_with = "octal")]
     pub mode: u16,
+    /// True if it has an ACL beside its mode.
+    pub has_acl: bool,
     /// Time of the last change, in milliseconds since 1970.
     pub modified_ms: u64,
     /// Time of the last read, in milliseconds since 1970.
@@ -72,6 +77,8 @@ impl Status {
             owner: status.owner,
             group: status.group,
             mode: (status.permission.mode & 0o1777) as u16,
+            has_acl: status.permission.mode & MODE_ACL != 0
+                || status.flags.unwrap_or_default() & FLAG_ACL != 0,
             modified_ms: status.modified_ms,
             accessed_ms: status.accessed_ms,
             policy: status.policy.as_ref().map(name_of_policy),
@@ -135,6 +142,17 @@ mod tests {
         let json = serde_json::to_string(&status(0o1750)).unwrap();
         assert!(json.starts_with(r#"{"path":"/a","type":"directory","length":0,"#), "{json}");
         assert!(json.contains(r#""mode":"1750""#), "{json}");
+    }
+
+    #[test]
+    fn an_acl_is_known_by_the_mode_or_the_flags() {
+        let has_acl = |mode, flags| {
+            let permission = Permission { mode };
+            let status = FileStatus { kind: 1, permission, flags, ..FileStatus::default() };
+            Status::from_wire("/a", status).has_acl
+        };
+        assert_eq!([has_acl(0o1755, None), has_acl(0o755, Some(5))], [false, true]);
+        assert_eq!([has_acl(1 << 12 | 0o755, None), has_acl(0o1755, Some(4))], [true, false]);
     }
 
     #[test]

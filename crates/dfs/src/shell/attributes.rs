@@ -99,6 +99,7 @@ mod tests {
             owner: "ada".to_owned(),
             group: "crew".to_owned(),
             mode: 0o640,
+            has_acl: false,
             modified_ms: 1_700_000_000_000,
             accessed_ms: 5,
             policy: None,

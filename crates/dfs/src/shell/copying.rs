@@ -195,6 +195,7 @@ fn attributes(metadata: &fs::Metadata) -> Result<Status> {
         owner: String::new(),
         group: String::new(),
         mode: (metadata.permissions().mode() & 0o1777) as u16,
+        has_acl: false,
         modified_ms: local_files::milliseconds(modified),
         accessed_ms: local_files::milliseconds(metadata.accessed().unwrap_or(modified)),
         policy: None,

@@ -151,9 +151,10 @@ fn lines(entries: &[Status], how: ListOptions) -> Vec<String> {
     let policies = width(0, &|status| policy(status).chars().count());
     let line = |status: &Status| {
         let kind = if status.is_directory() { 'd' } else { '-' };
+        let acl = if status.has_acl { '+' } else { ' ' };
         let policy = if how.policies { format!("{:<policies$} ", policy(status)) } else { String::new() };
         format!(
-            "{kind}{} {:>copy$} {:<owner$} {:<group$} {policy}{:>length$} {} {}",
+            "{kind}{}{acl}{:>copy$} {:<owner$} {:<group$} {policy}{:>length$} {} {}",
             status.permissions(),
             copies(status),
             status.owner,
@@ -181,6 +182,7 @@ mod tests {
             owner: "ada".to_owned(),
             group: "supergroup".to_owned(),
             mode: 0o755,
+            has_acl: false,
             modified_ms,
             accessed_ms: 0,
             policy: (length > 5000).then(|| "RS-6-3-1024k".to_owned()),
@@ -199,13 +201,15 @@ mod tests {
 
     #[test]
     fn columns_are_those_of_hadoop() {
-        let entries = [entry("/d", 0, 1), entry("/f\n", 123_456_789_012, 2)];
+        let with_acl = Status { has_acl: true, ..entry("/e", 1, 3) };
+        let entries = [entry("/d", 0, 1), entry("/f\n", 123_456_789_012, 2), with_acl];
         let shown = without_times(lines(&entries, ListOptions::default()));
         assert_eq!(
             shown,
             [
                 "drwxr-xr-x   - ada supergroup            0  /d",
-                "-rwxr-xr-x   3 ada supergroup 123456789012  /f\\n"
+                "-rwxr-xr-x   3 ada supergroup 123456789012  /f\\n",
+                "-rwxr-xr-x+  3 ada supergroup            1  /e"
             ]
         );
         let how =
@@ -214,7 +218,8 @@ mod tests {
             without_times(lines(&entries, how)),
             [
                 "drwxr-xr-x   - ada supergroup                       0  /d",
-                "-rwxr-xr-x   3 ada supergroup RS-6-3-1024k      115 G  /f?"
+                "-rwxr-xr-x   3 ada supergroup RS-6-3-1024k      115 G  /f?",
+                "-rwxr-xr-x+  3 ada supergroup Replicated            1  /e"
             ]
         );
     }
