@@ -82,3 +82,14 @@ def test_sources() -> pathlib.Path:
                 jar.extractall(folder, wanted)
         stamp.touch()
     return folder
+
+
+def distcp() -> pathlib.Path:
+    """The jar of `hadoop distcp`, which is not among the dependencies of Hadoop's servers and clients."""
+    jar = CACHE / f"hadoop-{HADOOP}" / "distcp" / f"hadoop-distcp-{HADOOP}.jar"
+    if not jar.exists():
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        artifact = f"org.apache.hadoop:hadoop-distcp:{HADOOP}"
+        maven = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", "-DoutputDirectory=."]
+        subprocess.run(maven, cwd=jar.parent, check=True)
+    return jar

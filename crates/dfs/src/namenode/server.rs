@@ -25,6 +25,8 @@ use crate::wire::proto::journal::Record;
 
 /// How often the NameNode looks at the clock.
 const TICK: Duration = Duration::from_millis(500);
+/// The file by which the directory of HDFS's own NameNode is known.
+const HDFS_VERSION: &str = "current/VERSION";
 
 /// A NameNode.
 #[derive(Debug)]
@@ -87,6 +89,9 @@ impl Server {
         let mut decisions = Decisions::new(state, random, Box::new(journal), memory.clone());
         if decisions.state.is_blank() && must_exist {
             return Err(without_file_system(&dir));
+        }
+        if decisions.state.is_blank() && dir.join(HDFS_VERSION).exists() {
+            return Err(of_hdfs(&dir));
         }
         begin(&mut decisions, &host, &clock).await?;
         decisions.state.set_hosts(hosts.read().await?, clock.now());
@@ -153,6 +158,15 @@ fn without_file_system(dir: &Path) -> Error {
     Error::new(Kind::NotFound, message).with_hint(
         "look whether this is the directory and its disk is mounted; a new file system begins without --existing",
     )
+}
+
+/// The refusal of a directory that HDFS's own NameNode uses: a new file system in it would look like one that has lost all its
+/// files.
+fn of_hdfs(dir: &Path) -> Error {
+    let message =
+        format!("'{}' has the names of an HDFS NameNode, which this one cannot read", dir.display());
+    Error::new(Kind::Invalid, message)
+        .with_hint("name another directory, and copy the files: docs/moving-from-hdfs.md says how")
 }
 
 /// Begins a new cluster, if there is none, and leads it.

@@ -75,3 +75,22 @@ async fn a_directory_that_must_have_a_file_system_is_refused_without_one() {
     namenode::Server::start(namenode_options(dir.path())).await.unwrap().stop().await;
     namenode::Server::start(existing()).await.unwrap().stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_hdfs_is_refused_and_one_with_a_file_system_of_ours_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let version = dir.path().join("current/VERSION");
+    std::fs::create_dir(dir.path().join("current")).unwrap();
+    std::fs::write(&version, "storageType=NAME_NODE\n").unwrap();
+    for _ in 0..2 {
+        let Err(error) = namenode::Server::start(namenode_options(dir.path())).await else {
+            panic!("it starts")
+        };
+        assert!(error.to_string().contains("has the names of an HDFS NameNode"), "{error}");
+    }
+    std::fs::remove_file(&version).unwrap();
+    namenode::Server::start(namenode_options(dir.path())).await.unwrap().stop().await;
+    // Whoever began one there with an earlier version keeps it.
+    std::fs::write(&version, "storageType=NAME_NODE\n").unwrap();
+    namenode::Server::start(namenode_options(dir.path())).await.unwrap().stop().await;
+}
