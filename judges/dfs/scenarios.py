@@ -22,6 +22,7 @@ FILES = {
     "testDeleteConf.xml": (2, 2),
     "testErasureCodingConf.xml": (58, 56),
     "testHDFSConf.xml": (672, 655),
+    "testConf.xml": (32, 32),
 }
 SHORT = ["testXAttrConf.xml", "testAclCLI.xml"]
 # What a file is run with beside the defaults, as Hadoop's own runners do it.
