@@ -545,4 +545,6 @@ impl Drop for NewReplica<'_> {
 }
 
 #[cfg(test)]
+mod one_replica;
+#[cfg(test)]
 mod tests;

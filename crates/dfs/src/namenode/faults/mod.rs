@@ -6,10 +6,13 @@
 //! `YEOUL_FAULTS=N` runs at least that many steps with faults, `YEOUL_FAULT_SEED=N` one run again.
 
 mod clients;
+mod ending;
 mod mending;
 mod nodes;
+mod operators;
 mod tally;
 mod world;
+mod writing;
 
 use tally::Tally;
 use world::World;

@@ -1,19 +1,18 @@
-//! The world: who is there, what fails, and what must hold.
+//! The world: who is there, what happens, and what fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::clients::{BLOCK_MAX, Client, POLICY, Place, UNIT_MAX, Work};
-use super::mending::{geometry, unit};
+use super::clients::{Client, POLICY, Work};
 use super::nodes::{Message, Node};
 use super::tally::Tally;
-use crate::ids::{BlockId, CallerId};
+use crate::ids::CallerId;
 use crate::namenode::hosts::Hosts;
 use crate::namenode::namespace::User;
 use crate::namenode::state::{Image, State};
-use crate::namenode::{AdminState, Context, Now, Rules};
+use crate::namenode::{Context, Now, Rules};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::{
@@ -21,12 +20,11 @@ use crate::wire::proto::cluster::{
 };
 use crate::wire::proto::journal::Record;
 use crate::wire::proto::namenode as calls;
-use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 pub const NODES: usize = 8;
 /// Racks on which they stand in turn.
 pub const RACKS: usize = 2;
-const CLIENTS: usize = 3;
+pub const CLIENTS: usize = 3;
 
 /// Milliseconds after which a file is taken from a writer that is gone. One that is there calls each second or so.
 const LEASE_MS_MAX: u64 = 30_000;
@@ -42,8 +40,8 @@ struct Answered {
 
 pub struct World {
     pub(super) random: fastrand::Rng,
-    now: Now,
-    state: State,
+    pub(super) now: Now,
+    pub(super) state: State,
     /// Turned into records after a crash only, when the state has long gone on.
     image: Option<Image>,
     /// Records after the image, synced or not.
@@ -63,7 +61,7 @@ pub struct World {
     /// The stamp of the last pipeline of each block.
     pub(super) stamps: BTreeMap<i64, u64>,
     /// The node that an operator has told to leave or to be away for a while.
-    hosts: Hosts,
+    pub(super) hosts: Hosts,
     pub tally: Tally,
 }
 
@@ -150,50 +148,7 @@ impl World {
         }
     }
 
-    /// An operator changes the files of hosts: a node is to leave, to be away for a while, or neither.
-    fn change_hosts(&mut self) {
-        let at = self.random.usize(..NODES);
-        let name = self.nodes[at].uuid();
-        // One that has been emptied is not said to be back soon with what it had.
-        let may_pause = self.nodes[at].is_up && self.nodes[at].outbox.is_empty();
-        self.hosts = match self.random.u8(..4) {
-            0 | 1 => Hosts::of_lists("", &name).expect("it is a host"),
-            2 if may_pause => {
-                let until_ms = self.now.wall_ms + self.random.u64(..60_000);
-                let text = format!(
-                    r#"{{"hostName": "{name}", "adminState": "IN_MAINTENANCE", "maintenanceExpireTimeInMS": {until_ms}}}"#
-                );
-                Hosts::of_json(&text).expect("it is one")
-            }
-            _ => Hosts::default(),
-        };
-        self.state.set_hosts(self.hosts.clone(), self.now);
-    }
-
-    /// A node that may go is taken away, and an empty one comes in its place.
-    fn take_away(&mut self) {
-        for known in self.state.datanode_infos(self.now.wall_ms, self.now.steady_ms) {
-            let at: usize = known.info.id.uuid[3..].parse().expect("a number");
-            let is_away = known.admin.is_in_maintenance() && self.nodes[at].is_up;
-            if is_away && self.random.bool() && self.nodes[at].unfinished.is_empty() {
-                self.tally.nodes_away += 1;
-                self.nodes[at].crash(|_, length| length);
-            }
-            let may_go = known.admin == AdminState::Decommissioned && self.nodes[at].unfinished.is_empty();
-            if may_go && self.random.u8(..4) == 0 && self.check_leaving(at, &self.state.metasave(self.now)) {
-                self.tally.nodes_left += 1;
-                self.nodes[at].crash(|_, length| length);
-                // If it is to serve again at once, the NameNode takes it for the one that was there.
-                for id in std::mem::take(&mut self.nodes[at].replicas).into_keys() {
-                    self.lost_in.insert(BlockId(id).group().0, self.steps);
-                }
-                self.nodes[at].damaged.clear();
-                self.check_promised();
-            }
-        }
-    }
-
-    fn context<R>(
+    pub(super) fn context<R>(
         &mut self,
         caller: Option<CallerId>,
         run: impl FnOnce(&mut State, &mut Context<'_>) -> R,
@@ -207,7 +162,7 @@ impl World {
     }
 
     /// The NameNode looks at its clock, and keeps what it has changed by that.
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.state.tick(self.now, &mut self.chance);
         self.journal.extend(self.state.take_records());
     }
@@ -303,150 +258,6 @@ impl World {
         }
     }
 
-    /// A client writes a part of a block, and perhaps has that kept; then it may be gone. False if it goes on at once.
-    fn write_part(&mut self, at: usize, located: &LocatedBlock) -> bool {
-        let (id, stamp, before) =
-            (located.block.id.cast_signed(), located.block.stamp, located.block.length());
-        let numbers =
-            located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
-        let numbers: Vec<usize> = numbers.collect();
-        let indices = located.indices.as_deref().map_or(vec![0; numbers.len()], <[u8]>::to_vec);
-        let is_broken = numbers.iter().any(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
-        let length_max = if id < 0 { 3 * UNIT_MAX } else { BLOCK_MAX };
-        let sent = self.random.u64(before..=length_max);
-        let can_flush = !is_broken && id > 0 && sent > 0;
-        let flushed = if can_flush && self.random.bool() { self.random.u64(before.max(1)..=sent) } else { 0 };
-        let dies = self.random.u8(..3) > 0;
-        if flushed == 0 && !dies {
-            return false;
-        }
-        let promised = self.clients[at].promised.max(flushed);
-        for (index, number) in indices.into_iter().zip(numbers) {
-            let node = &mut self.nodes[number];
-            // Those of a pipeline that goes on had its stamp and bytes before the NameNode was told, whatever has happened since.
-            let has_it = before > 0 || (node.is_up && !node.is_full && (!is_broken || self.random.bool()));
-            let has = self.random.u64(before.max(promised)..=sent.max(promised));
-            let (unit, length) = match geometry(id) {
-                // Of a stripe that is not whole there is no parity yet.
-                Some(geometry) if usize::from(index) >= geometry.schema().data_units() => {
-                    let stripe = geometry.cell_size() * geometry.schema().data_units() as u64;
-                    super::mending::unit(id, has / stripe * stripe, index)
-                }
-                _ => super::mending::unit(id, has, index),
-            };
-            if has_it && sent > 0 && !node.damaged.contains(&unit) {
-                node.leave(unit, stamp, length);
-                if !node.is_up {
-                    node.outbox.clear();
-                    node.from_disk.insert(unit);
-                }
-            }
-        }
-        self.stamps.insert(id, stamp);
-        let block = ExtendedBlock { length: Some(sent.max(promised)), ..located.block.clone() };
-        let Work::Adding { name, file, mut blocks, .. } = self.clients[at].work.clone() else {
-            unreachable!("it was adding a block")
-        };
-        blocks.push(ExtendedBlock { length: Some(before), ..block.clone() });
-        self.clients[at].work = if flushed > 0 {
-            let located = Box::new(LocatedBlock { block, ..located.clone() });
-            Work::Flushing { name, file, blocks, located, flushed: promised, dies }
-        } else {
-            self.tally.writers_gone += 1;
-            let (sent, is_asked_for) = (sent.max(promised), self.random.bool());
-            Work::Gone { name, blocks, flushed: promised, sent, is_asked_for }
-        };
-        true
-    }
-
-    /// A writer is gone while it brings the nodes that are left to a new stamp.
-    fn die_with_new_stamp(&mut self, at: usize) {
-        let client = &mut self.clients[at];
-        let Work::Updating { name, blocks, left, stamp, .. } = client.work.clone() else {
-            unreachable!("it has a stamp")
-        };
-        let last = blocks.last().expect("it writes one");
-        let (id, length, promised) = (last.id.cast_signed(), last.length(), client.promised);
-        let is_asked_for = stamp.is_multiple_of(2);
-        client.work = Work::Gone { name, blocks, flushed: promised, sent: length, is_asked_for };
-        self.tally.writers_gone += 1;
-        for (index, node) in left {
-            let (unit, bytes) = super::mending::unit(id, length, index);
-            let node = &mut self.nodes[node];
-            if let Some(has) = node.has(unit).filter(|_| node.is_up && self.random.bool()) {
-                node.leave(unit, stamp, has.1.min(bytes));
-            }
-        }
-    }
-
-    /// A client writes a block to the nodes that it was given: if one is gone, those before it may have it or not.
-    fn write(&mut self, at: usize, located: &LocatedBlock) {
-        if located.block.length() == 0 {
-            self.clients[at].promised = 0;
-        }
-        if self.has_faults && self.random.u8(..5) == 0 && self.write_part(at, located) {
-            return;
-        }
-        let targets =
-            located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
-        let targets: Vec<usize> = targets.collect();
-        let different: BTreeSet<usize> = targets.iter().copied().collect();
-        let (id, stamp) = (located.block.id.cast_signed(), located.block.stamp);
-        let indices = located.indices.as_deref().map_or(vec![0; targets.len()], <[u8]>::to_vec);
-        let length = match geometry(id) {
-            _ if located.block.length() > 0 => {
-                self.tally.pipelines_resumed += 1;
-                let before = located.block.length();
-                if id > 0 { self.random.u64(before..=BLOCK_MAX) } else { before }
-            }
-            None => {
-                assert_eq!(different.len(), targets.len(), "a node gets one replica");
-                self.random.u64(1..BLOCK_MAX)
-            }
-            Some(geometry) => {
-                assert_eq!(indices, [0, 1, 2, 3, 4]);
-                assert!(different.len() >= 3, "fewer nodes than data units promise what they cannot keep");
-                let cells = self.random.u64(0..=6);
-                let length = cells * geometry.cell_size() + self.random.u64(0..geometry.cell_size());
-                length.clamp(1, 3 * UNIT_MAX)
-            }
-        };
-        let places: Vec<Place> = indices.into_iter().zip(targets).collect();
-        // What is known to be damaged is not appended to.
-        let takes = |(index, node): &Place| {
-            let node = &self.nodes[*node];
-            node.is_up && !node.is_full && !node.damaged.contains(&unit(id, length, *index).0)
-        };
-        let left: Vec<Place> = places.iter().copied().filter(takes).collect();
-        let broken = places.iter().find(|place| !takes(place)).map(|(_, node)| *node);
-        for (index, node) in places.iter().copied() {
-            let node = &mut self.nodes[node];
-            let (id, length) = unit(id, length, index);
-            let is_damaged = node.damaged.contains(&id);
-            let takes = node.is_up && !node.is_full && !is_damaged;
-            if length > 0 && takes && (broken.is_none() || self.random.bool()) {
-                node.finish(id, stamp, length);
-            } else if length > 0 && located.block.length() > 0 && !is_damaged {
-                // It was brought to the stamp before the NameNode was told.
-                node.leave(id, stamp, length);
-                if !node.is_up {
-                    node.outbox.clear();
-                    node.from_disk.insert(id);
-                }
-            }
-        }
-        self.stamps.insert(id, stamp);
-        self.tally.pipelines_broken += u64::from(broken.is_some());
-        let block = ExtendedBlock { length: Some(length), ..located.block.clone() };
-        let mut left = left;
-        // As the client: it needs as many units as hold data.
-        let needed = if geometry(id).is_some() { 3 } else { 1 };
-        if left.iter().map(|(_, node)| node).collect::<BTreeSet<_>>().len() < needed {
-            left.clear();
-        }
-        self.clients[at].wrote(block, broken, left, &mut self.random);
-    }
-
     /// A message of a node arrives, sometimes twice.
     fn deliver(&mut self) {
         let at = self.random.usize(..NODES);
@@ -462,7 +273,7 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, at: usize, message: Message) {
+    pub(super) fn arrive(&mut self, at: usize, message: Message) {
         let (uuid, storage) = (self.nodes[at].uuid(), self.nodes[at].storage());
         let report = |is_first, is_last, replicas| {
             ReportRequest { uuid: uuid.clone(), storage: storage.clone(), is_first, is_last, replicas }
@@ -508,12 +319,12 @@ impl World {
         Storage { uuid: node.storage(), kind: 1, capacity: 1 << 30, used: 0, remaining, failed: false }
     }
 
-    fn beat(&mut self) {
+    pub(super) fn beat(&mut self) {
         let at = self.random.usize(..NODES);
         self.beat_of(at);
     }
 
-    fn beat_of(&mut self, at: usize) {
+    pub(super) fn beat_of(&mut self, at: usize) {
         // As in a link: a report is sent as a whole before the next heartbeat, and only notices are overtaken.
         let is_reporting =
             self.nodes[at].outbox.iter().any(|message| !matches!(message, Message::Notices(_)));
@@ -561,7 +372,7 @@ impl World {
         self.sync(count);
     }
 
-    fn sync(&mut self, more: usize) {
+    pub(super) fn sync(&mut self, more: usize) {
         self.synced = self.synced.saturating_add(more).min(self.journal.len());
         self.state.note_synced(self.before_journal + self.synced as u64);
         self.release();
@@ -651,103 +462,5 @@ impl World {
         let at = self.random.usize(..NODES);
         self.nodes[at].is_full = true;
         self.tally.full_nodes += 1;
-    }
-
-    /// Everybody comes back and says what there is; then all that was acknowledged is there, and nothing else.
-    pub fn settle(&mut self) {
-        self.has_faults = false;
-        self.hosts = Hosts::default();
-        self.state.set_hosts(Hosts::default(), self.now);
-        for _ in 0..20_000 {
-            self.step();
-            for at in 0..NODES {
-                if !self.nodes[at].is_up {
-                    self.nodes[at].is_up = true;
-                    self.nodes[at].reconnect();
-                }
-                self.nodes[at].is_full = false;
-            }
-            let is_idle =
-                self.clients.iter().all(|client| client.work == Work::Idle && client.pending.is_none());
-            if is_idle && self.nodes.iter().all(|node| node.outbox.is_empty()) {
-                break;
-            }
-        }
-        // All that is missing is made again, and what is there twice goes.
-        for _ in 0..1_000 {
-            self.now.steady_ms += 200;
-            for at in 0..NODES {
-                while let Some(message) = self.nodes[at].outbox.pop_front() {
-                    self.arrive(at, message);
-                }
-            }
-            self.sync(usize::MAX);
-            (0..NODES).for_each(|at| self.beat_of(at));
-            (0..8).for_each(|_| self.work());
-            self.tick();
-        }
-        // Twice: what a report shows to be unneeded goes, and the node says so.
-        for _ in 0..3 {
-            self.sync(usize::MAX);
-            for at in 0..NODES {
-                while let Some(message) = self.nodes[at].outbox.pop_front() {
-                    self.arrive(at, message);
-                }
-            }
-            for _ in 0..200 {
-                self.beat();
-            }
-            self.nodes.iter_mut().for_each(Node::report);
-        }
-        self.check();
-    }
-
-    fn check(&mut self) {
-        for at in 0..CLIENTS {
-            let files = self.clients[at].files.clone();
-            assert_eq!(self.clients[at].work, Work::Idle, "client {at} has come to an end");
-            let request =
-                calls::ListingRequest { src: format!("/c{at}"), ..calls::ListingRequest::default() };
-            let listing: calls::ListingResponse = self.look("getListing", &request);
-            let found = listing.listing.into_iter().flat_map(|listing| listing.entries);
-            let found: BTreeSet<String> =
-                found.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
-            let expected: BTreeSet<String> = files.keys().cloned().collect();
-            assert_eq!(found, expected, "files of client {at}");
-            for (name, blocks) in files {
-                let path = self.clients[at].path(&name);
-                let request = calls::BlockLocationsRequest { src: path.clone(), offset: 0, length: u64::MAX };
-                let located: calls::BlockLocationsResponse = self.look("getBlockLocations", &request);
-                let located = located.locations.expect("it is a file");
-                assert!(!located.under_construction, "{path} was closed");
-                let lengths: Vec<_> = located
-                    .blocks
-                    .iter()
-                    .map(|one| (one.block.id.cast_signed(), one.block.length()))
-                    .collect();
-                assert_eq!(lengths, blocks, "{path}");
-                for block in &located.blocks {
-                    self.check_block(&path, block);
-                }
-            }
-        }
-        let needed = self.clients.iter().flat_map(Client::needed).map(|(id, _)| id);
-        let needed: BTreeSet<i64> = needed.collect();
-        for node in &self.nodes {
-            let kept = node.replicas.keys().chain(node.unfinished.keys());
-            let kept: BTreeSet<i64> = kept.map(|id| BlockId(*id).group().0).collect();
-            let unneeded: Vec<_> = kept.difference(&needed).collect();
-            assert!(unneeded.is_empty(), "node {} keeps {unneeded:?}, which nobody needs", node.number);
-        }
-    }
-
-    fn look<A: prost::Message, R: prost::Message + Default>(
-        &mut self,
-        method: &'static str,
-        argument: &A,
-    ) -> R {
-        let argument = Bytes::from(argument.encode_to_vec());
-        let result = self.context(None, |state, context| state.call(context, method, argument));
-        R::decode(&result.expect("all is there")[..]).expect("it is one")
     }
 }

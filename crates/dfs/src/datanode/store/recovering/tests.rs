@@ -1,49 +1,19 @@
-use std::sync::Arc;
-
-use yeoul_disk::RealDisk;
-
+use super::super::one_replica::{ID, POOL, STAMP, content, open, read, used, write};
 use super::super::{NewReplica, Wanted};
 use super::*;
 use crate::datanode::layout::Folder;
-use crate::memory::{MEMORY_BYTES_MIN, Memory};
-use crate::wire::checksum::Chunking;
 
-const POOL: &str = "BP-1-127.0.0.1-5";
-const ID: BlockId = BlockId(1_073_741_825);
-const STAMP: GenerationStamp = GenerationStamp(1001);
 const NEW: GenerationStamp = GenerationStamp(1005);
-
-fn open(place: &tempfile::TempDir) -> Store {
-    let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
-    let dirs = [place.path().to_owned()];
-    let store = Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory, || "one".to_owned()).unwrap();
-    store.join_pool(POOL, "CID-1").unwrap();
-    store
-}
-
-fn content(length: usize) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(7);
-    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
-}
 
 fn begin(store: &Store, length: usize) -> NewReplica<'_> {
     let mut replica = store.create(POOL, (ID, STAMP), &Wanted::default()).unwrap();
-    let (data, mut checksums) = (content(length), Vec::new());
-    Chunking::default().compute(&data, &mut checksums);
-    replica.write(0, &data, &checksums).unwrap();
+    write(&mut replica, 0, length);
     replica
 }
 
 fn files(place: &tempfile::TempDir) -> (std::path::PathBuf, std::path::PathBuf) {
     let folder = place.path().join(Folder::BeingWritten.path(POOL));
     (folder.join(ID.to_string()), folder.join(format!("{ID}_{}.meta", STAMP.0)))
-}
-
-fn read(store: &Store) -> Vec<u8> {
-    let replica = store.open_replica(POOL, ID, STAMP).unwrap();
-    let mut bytes = vec![0; replica.visible.length as usize];
-    replica.read_checked(0, &mut bytes, &mut Vec::new()).unwrap();
-    bytes
 }
 
 #[test]
@@ -84,8 +54,7 @@ fn a_replica_ends_with_what_it_is_told_whether_its_writer_had_ended_it_or_not() 
         drop(store);
         let store = open(&place);
         assert_eq!(read(&store), content(length as usize));
-        let used: u64 = store.storages().iter().map(|storage| storage.used).sum();
-        assert_eq!(used, length);
+        assert_eq!(used(&store), length);
     }
 }
 

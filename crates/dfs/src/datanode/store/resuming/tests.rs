@@ -1,34 +1,7 @@
-use std::sync::Arc;
-
-use yeoul_disk::RealDisk;
-
 use super::super::Wanted;
+use super::super::one_replica::{ID, POOL, STAMP, content, open, read, used, write};
 use super::*;
-use crate::memory::{MEMORY_BYTES_MIN, Memory};
 use crate::wire::checksum::Chunking;
-
-const POOL: &str = "BP-1-127.0.0.1-5";
-const ID: BlockId = BlockId(1_073_741_825);
-const STAMP: GenerationStamp = GenerationStamp(1001);
-
-fn open(place: &tempfile::TempDir) -> Store {
-    let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
-    let dirs = [place.path().to_owned()];
-    let store = Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory, || "one".to_owned()).unwrap();
-    store.join_pool(POOL, "CID-1").unwrap();
-    store
-}
-
-fn content(length: usize) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(7);
-    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
-}
-
-fn write(replica: &mut NewReplica<'_>, from: usize, to: usize) {
-    let (data, mut checksums) = (content(to), Vec::new());
-    Chunking::default().compute(&data[from..], &mut checksums);
-    replica.write(from as u64, &data[from..], &checksums).unwrap();
-}
 
 /// A replica of so many bytes whose writer is gone.
 fn abandon(store: &Store, length: usize) {
@@ -39,18 +12,6 @@ fn abandon(store: &Store, length: usize) {
 
 fn said(new: u64, acknowledged: u64, sent: u64) -> Resumed {
     Resumed { old: STAMP, new: GenerationStamp(new), acknowledged, sent }
-}
-
-/// The bytes that a reader gets, all checked.
-fn read(store: &Store) -> Vec<u8> {
-    let replica = store.open_replica(POOL, ID, STAMP).unwrap();
-    let mut bytes = vec![0; replica.visible.length as usize];
-    replica.read_checked(0, &mut bytes, &mut Vec::new()).unwrap();
-    bytes
-}
-
-fn used(store: &Store) -> u64 {
-    store.storages().iter().map(|storage| storage.used).sum()
 }
 
 #[test]
