@@ -195,6 +195,17 @@ mod tests {
     }
 
     #[test]
+    fn there_are_not_more_hosts_than_a_namenode_keeps() {
+        let names = |count| "node ".repeat(count);
+        assert!(Hosts::of_lists(&names(HOSTS_MAX - 1), "old").is_ok());
+        let error = Hosts::of_lists(&names(HOSTS_MAX), "old").unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (Kind::Invalid, "100001 hosts are more than 100000".to_owned())
+        );
+    }
+
+    #[test]
     fn a_name_is_known_by_the_addresses_that_it_leads_to() {
         let mut hosts = Hosts::of_lists("", "old.example").unwrap();
         assert_eq!(hosts.duty_of("10.0.0.9", "10.0.0.9", 1), Some(Duty::Serve));

@@ -90,6 +90,10 @@ mod tests {
         std::fs::write(dir.path().join("json"), "[{\"hostName\": \"localh").unwrap();
         let cut = HostsFiles { included: path("json"), excluded: None, is_combined: true };
         assert_eq!(cut.read().await.unwrap_err().kind(), Kind::Invalid);
+        let lines = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
+        std::fs::write(dir.path().join("large"), "\n".repeat(lines)).unwrap();
+        let large = HostsFiles { excluded: path("large"), ..HostsFiles::default() };
+        assert!(large.read().await.unwrap_err().to_string().contains("has more than 16777216 bytes"));
         let both = HostsFiles { is_combined: true, ..files };
         assert!(both.read().await.unwrap_err().to_string().contains("is not read"));
     }

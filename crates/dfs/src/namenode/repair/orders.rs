@@ -285,6 +285,44 @@ mod tests {
     }
 
     #[test]
+    fn a_datanode_is_read_and_written_by_some_large_repairs_and_by_more_small_ones() {
+        let place = |number| Place {
+            index: BlockIndex(0),
+            datanode: DatanodeHandle(number),
+            storage: StorageHandle(number),
+        };
+        let (read, written) = (DatanodeHandle(8), DatanodeHandle(9));
+        let sized = |block: i64, length| Order {
+            length,
+            sources: vec![place(8)],
+            targets: vec![place(9)],
+            ..order(block, u32::try_from(block).unwrap() + 100)
+        };
+        let mut small = Orders::default();
+        for block in 0..256 {
+            assert!(small.may_read(read, 1000) && small.may_write(written, 1000), "{block}");
+            small.add(1, sized(block, 1000));
+        }
+        assert!(!small.may_read(read, 1000) && !small.may_write(written, 1000), "256 are enough");
+        let mut large = Orders::default();
+        for block in 0..16 {
+            assert!(large.may_read(read, 1 << 40));
+            assert_eq!(large.may_write(written, 1 << 40), block < 4, "{block}");
+            large.add(1, sized(block, 1 << 40));
+        }
+        assert!(!large.may_read(read, 1), "the bytes are used up");
+        let mut some = Orders::default();
+        for block in 0..16 {
+            some.add(1, sized(block, 8 << 20));
+        }
+        // That is 128 MiB.
+        assert!(!some.may_read(read, 1) && !some.may_write(written, 1));
+        some.remove(1 << 32 | 1);
+        assert!(some.may_read(read, 1 << 40), "fifteen, of any size");
+        assert!(some.may_write(written, 8 << 20) && !some.may_write(written, (8 << 20) + 1));
+    }
+
+    #[test]
     fn who_did_not_get_what_a_repair_was_to_give_is_in_doubt_for_a_while() {
         let place = |number| Place {
             index: BlockIndex(0),

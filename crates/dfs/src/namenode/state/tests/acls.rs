@@ -157,7 +157,16 @@ fn without_posix_inheritance_the_umask_counts_and_acls_can_be_switched_off() {
     let _: BoolResponse = fixture.call("mkdirs", &make).unwrap();
     assert_eq!(fixture.mode("/d/a"), (0o700, true));
     fixture.state.rules.acls_enabled = false;
-    let (exception, message) = fixture.refused("setAcl", &request("/d", &[]));
-    assert_eq!(exception, Exception::Acl);
-    assert!(message.contains("dfs.namenode.acls.enabled"), "{message}");
+    let (path, bob) = (calls::PathRequest { src: "/d".to_owned() }, [entry(ACCESS, USER, "bob", 4)]);
+    let refused = [
+        fixture.refused("setAcl", &request("/d", &[])),
+        fixture.refused("modifyAclEntries", &request("/d", &bob)),
+        fixture.refused("removeDefaultAcl", &path),
+        fixture.refused("removeAcl", &path),
+        fixture.refused("getAclStatus", &path),
+    ];
+    for (exception, message) in refused {
+        assert_eq!(exception, Exception::Acl);
+        assert!(message.contains("dfs.namenode.acls.enabled"), "{message}");
+    }
 }

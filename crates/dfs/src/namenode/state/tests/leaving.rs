@@ -222,3 +222,88 @@ fn an_open_file_holds_up_who_alone_has_its_last_block() {
     let open: calls::OpenFilesResponse = fixture.call("listOpenFiles", &request).unwrap();
     assert_eq!(open.files.len(), 0);
 }
+
+#[test]
+fn a_block_that_is_written_on_silent_datanodes_lets_nobody_go() {
+    let mut fixture = Fixture::new(3);
+    fixture.reported(0..3);
+    let file = fixture.create("/open");
+    let located = fixture.add_block("/open", file, None);
+    assert_eq!(numbers(&located).len(), 3);
+    fixture.now.steady_ms += 4_000;
+    fixture.heartbeat(0);
+    fixture.hosts("", "host-0");
+    fixture.live_through(&[0], 5);
+    assert_eq!(fixture.admin(0), AdminState::Decommissioning);
+    fixture.live_through(&[0, 1], 3);
+    assert_eq!(fixture.admin(0), AdminState::Decommissioned, "another one has it");
+}
+
+#[test]
+fn who_has_not_said_what_it_has_does_not_leave() {
+    let mut fixture = Fixture::new(2);
+    fixture.hosts("", "host-0");
+    fixture.live_through(&[0, 1], 5);
+    assert_eq!(fixture.admin(0), AdminState::Decommissioning);
+    fixture.report(0, true, true, Vec::new());
+    fixture.live_through(&[0, 1], 2);
+    assert_eq!(fixture.admin(0), AdminState::Decommissioned);
+}
+
+#[test]
+fn as_many_copies_as_files_have_by_default_are_enough_to_leave() {
+    let mut fixture = Fixture::new(4);
+    fixture.reported(0..4);
+    fixture.write("/f", 700);
+    let request = calls::SetReplicationRequest { src: "/f".to_owned(), replication: 4 };
+    let _: BoolResponse = fixture.call("setReplication", &request).unwrap();
+    fixture.live_through(&[0, 1, 2, 3], 10);
+    assert_eq!(numbers(&fixture.locations("/f").blocks[0]).len(), 4);
+    fixture.hosts("", "host-0");
+    fixture.live_through(&[0, 1, 2, 3], 5);
+    assert_eq!(fixture.admin(0), AdminState::Decommissioned);
+}
+
+#[test]
+fn of_a_group_enough_units_stay_where_no_datanode_may_be_away() {
+    let mut fixture = Fixture::new(9);
+    fixture.reported(0..9);
+    let enable = calls::PolicyNameRequest { name: "RS-3-2-1024k".to_owned() };
+    let _: calls::Empty = fixture.call("enableErasureCodingPolicy", &enable).unwrap();
+    let request = calls::CreateRequest { policy: Some(enable.name), ..create("/f", 1) };
+    let answer: calls::FileInfoResponse = fixture.call("create", &request).unwrap();
+    let file = answer.status.unwrap().id.unwrap();
+    let located = fixture.add_block("/f", file, None);
+    let holders = numbers(&located);
+    for (number, index) in holders.iter().zip(located.indices.clone().unwrap()) {
+        let unit = ExtendedBlock { id: located.block.id + u64::from(index), ..located.block.clone() };
+        fixture.notice(*number, &unit, MIB, false);
+    }
+    assert!(fixture.complete("/f", file, Some(sized(&located, 3 * MIB))));
+    let away = &holders[..3];
+    let hosts: Vec<String> = away
+        .iter()
+        .map(|number| format!(r#"{{"hostName": "host-{number}", "adminState": "IN_MAINTENANCE"}}"#))
+        .collect();
+    fixture.state.set_hosts(Hosts::of_json(&hosts.join("\n")).unwrap(), fixture.now);
+    fixture.live_through(&(0..9).collect::<Vec<_>>(), 30);
+    for number in away {
+        assert_eq!(fixture.admin(*number), AdminState::InMaintenance { until_ms: u64::MAX });
+    }
+    let others: Vec<usize> = (0..9).filter(|number| !away.contains(number)).collect();
+    fixture.live_through(&others, 5);
+    let found = fixture.locations("/f");
+    assert!(found.blocks[0].locations.len() >= 3, "it can be read while they are away");
+    assert!(found.blocks[0].locations.len() < 5, "and no more than that is made anew");
+}
+
+#[test]
+fn maintenance_that_is_over_does_not_begin() {
+    let mut fixture = Fixture::new(1);
+    let until_ms = fixture.now.wall_ms;
+    let text = format!(
+        r#"{{"hostName": "host-0", "adminState": "IN_MAINTENANCE", "maintenanceExpireTimeInMS": {until_ms}}}"#
+    );
+    fixture.state.set_hosts(Hosts::of_json(&text).unwrap(), fixture.now);
+    assert_eq!(fixture.admin(0), AdminState::InService);
+}

@@ -147,3 +147,21 @@ fn quotas_are_the_superuser_s_and_of_directories_and_outlive_a_restart() {
         assert_eq!(again.state.tree.attached.bytes(), fixture.state.tree.attached.bytes());
     }
 }
+
+#[test]
+fn files_that_are_joined_count_with_the_copies_of_the_first_one() {
+    let mut fixture = Fixture::new(3);
+    fixture.mkdir("/q");
+    fixture.write("/q/a", 100);
+    fixture.write("/q/b", 1000);
+    let fewer = calls::SetReplicationRequest { src: "/q/b".to_owned(), replication: 1 };
+    let _: BoolResponse = fixture.call("setReplication", &fewer).unwrap();
+    assert_eq!(fixture.usage("/q")[2], 1300);
+    fixture.set_quota("/q", LEAVE, 3299);
+    let concat = calls::ConcatRequest { target: "/q/a".to_owned(), sources: vec!["/q/b".to_owned()] };
+    assert_eq!(fixture.refused("concat", &concat).0, Exception::DsQuotaExceeded);
+    fixture.set_quota("/q", LEAVE, 3300);
+    let _: calls::Empty = fixture.call("concat", &concat).unwrap();
+    assert_eq!(fixture.usage("/q")[2], 3300);
+    fixture.state.check_counts();
+}

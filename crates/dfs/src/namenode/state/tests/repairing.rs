@@ -37,6 +37,7 @@ fn of_copies_that_are_all_but_one_rotten_each_is_made_anew_in_its_place() {
         fixture.now.steady_ms += 500;
         fixture.tick();
         fixture.sync_all();
+        let (deleted_before, copied_before) = (deleted, copied);
         for number in 0..3 {
             let orders = fixture.heartbeat(number);
             for _ in &orders.delete {
@@ -51,6 +52,8 @@ fn of_copies_that_are_all_but_one_rotten_each_is_made_anew_in_its_place() {
                 fixture.notice(target, &block, 700, false);
             }
         }
+        assert!(deleted - deleted_before <= 1, "each is made anew before the next one goes");
+        assert!(deleted <= copied_before + 1);
     }
     assert_eq!((deleted, copied), (2, 2));
     assert_eq!(numbers(&fixture.locations("/f").blocks[0]).len(), 3);
@@ -72,5 +75,24 @@ fn a_rotten_copy_stays_while_another_datanode_can_take_its_successor() {
     fixture.sync_all();
     for number in 0..4 {
         assert_eq!(fixture.heartbeat(number).delete, [], "only one copy is good");
+    }
+}
+
+#[test]
+fn nothing_goes_of_a_block_whose_copies_are_all_rotten() {
+    let mut fixture = Fixture::new(3);
+    let block = fixture.write("/f", 700).block;
+    for number in 0..3 {
+        fixture.report(number, true, true, vec![replica(&block, 700, ReplicaState::Finalized)]);
+        fixture.rot(number, &block, 700);
+    }
+    for _ in 0..20 {
+        fixture.now.steady_ms += 500;
+        fixture.tick();
+        fixture.sync_all();
+        for number in 0..3 {
+            let orders = fixture.heartbeat(number);
+            assert_eq!((orders.delete, orders.repairs), (Vec::new(), Vec::new()), "some of it may be saved");
+        }
     }
 }

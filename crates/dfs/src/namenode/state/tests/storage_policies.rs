@@ -48,6 +48,10 @@ fn a_policy_is_that_of_the_nearest_directory_with_one() {
     fixture.set_storage_policy("/d", "warm");
     fixture.set_storage_policy("/", "ALL_SSD");
     assert_eq!(fixture.storage_policy("/d/sub/f"), ("WARM".to_owned(), 5));
+    // A file has none of its own from its creation on, but follows its directory.
+    fixture.write("/d/sub/g", 10);
+    fixture.set_storage_policy("/d", "ALL_NVDIMM");
+    assert_eq!(fixture.storage_policy("/d/sub/g"), ("ALL_NVDIMM".to_owned(), 14));
     fixture.set_storage_policy("/d/sub/f", "ONE_SSD");
     assert_eq!(fixture.storage_policy("/d/sub/f"), ("ONE_SSD".to_owned(), 10));
     for mut again in fixture.started_again(3) {

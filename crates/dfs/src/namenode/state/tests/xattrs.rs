@@ -179,3 +179,39 @@ fn attributes_go_with_their_file_and_outlive_a_restart() {
         assert_eq!(again.state.tree.attached.bytes(), fixture.state.tree.attached.bytes());
     }
 }
+
+#[test]
+fn switched_off_no_call_about_attributes_is_carried_out() {
+    let mut fixture = Fixture::new(1);
+    fixture.mkdir("/d");
+    fixture.set_xattr("/d", USER, "a", b"1");
+    fixture.state.rules.xattrs_enabled = false;
+    let list = calls::PathRequest { src: "/d".to_owned() };
+    let refused = [
+        fixture.refused("setXAttr", &set("/d", USER, "a", b"2", REPLACE)),
+        fixture.refused("removeXAttr", &remove("/d", USER, "a")),
+        fixture.refused("getXAttrs", &get("/d", &[])),
+        fixture.refused("getXAttrs", &get("/d", &[named(USER, "a")])),
+        fixture.refused("listXAttrs", &list),
+    ];
+    for (exception, message) in refused {
+        assert_eq!(exception, Exception::Io);
+        assert!(message.contains("dfs.namenode.xattrs.enabled"), "{message}");
+    }
+}
+
+#[test]
+fn attributes_of_a_sticky_directory_are_its_owner_s_and_each_has_a_name() {
+    let mut fixture = Fixture::new(1);
+    fixture.mkdir("/s");
+    let mode = calls::SetPermissionRequest { src: "/s".to_owned(), permission: Permission { mode: 0o1777 } };
+    let _: calls::Empty = fixture.call("setPermission", &mode).unwrap();
+    fixture.set_xattr("/s", TRUSTED, "t", b"1");
+    let nameless = fixture.refused("setXAttr", &set("/s", USER, "", b"1", CREATE));
+    assert_eq!(nameless, (Exception::HadoopIllegalArgument, "XAttr name cannot be empty.".to_owned()));
+    fixture.user = user("alice", &[]);
+    assert_eq!(fixture.refused("setXAttr", &set("/s", USER, "u", b"1", CREATE)).0, Exception::AccessControl);
+    assert_eq!(fixture.refused("removeXAttr", &remove("/s", TRUSTED, "t")).0, Exception::AccessControl);
+    fixture.user = user("root", &[]);
+    assert_eq!(fixture.xattrs("/s"), [one(TRUSTED, "t", b"1")]);
+}
