@@ -42,6 +42,11 @@ def lengths(data: int, cell: int = CELL) -> list[int]:
     return [0, 1, cell - 1, cell, cell + 1, stripe - 1, stripe, stripe + 1, 7 * stripe // 2, data * BLOCK + 5]
 
 
+def some_lengths(data: int, cell: int) -> list[int]:
+    """Some of them, with several stripes and several groups."""
+    return lengths(data, cell)[1::3] + lengths(data, cell)[-2:]
+
+
 def space(length: int, data: int, parity: int, cell: int = CELL) -> int:
     """What HDFS says that a file takes: each stripe's parity cells are as long as its first cell."""
     taken = length
@@ -111,7 +116,7 @@ def admin(findings: Findings, shell: Shell):
 
 def policy_file(folder: pathlib.Path, policies: list[tuple]) -> pathlib.Path:
     """A file for `hdfs ec -addPolicies`; of each policy are used the codec, the units and the cell."""
-    schema = '<schema id="s{}"><codec>{}</codec><k>{}</k><m>{}</m><options/></schema>'
+    schema = '<schema id="s{}"><codec>{}</codec><k>{}</k><m>{}</m></schema>'
     schemas = [schema.format(at, codec, data, parity) for at, (_, codec, data, parity, _) in enumerate(policies)]
     cells = [f"<policy><schema>s{at}</schema><cellsize>{cell}</cellsize></policy>" for at, (*_, cell) in enumerate(policies)]
     path = folder / "policies.xml"
@@ -137,15 +142,15 @@ def made_anew(shell: Shell, base: str, seconds: int = 90) -> str:
 
 def users(findings: Findings, shell: Shell, servers: Servers, folder: pathlib.Path, policies: list[tuple]):
     """Policies that users add."""
-    wrong = [("", "rs", 12, 5, 65536), ("", "rs", 6, 3, 8 << 20), ("", "xor", 2, 2, 65536), ("", "rs", 6, 3, CELL)]
+    wrong = [("", "rs", 12, 5, 65536), ("", "rs", 7, 3, 8 << 20), ("", "xor", 2, 2, 65536), ("", "rs", 6, 3, CELL)]
     code, printed = shell("ec", "-addPolicies", "-policyFile", policy_file(folder, [*policies, *wrong]))
     text = printed.decode(errors="replace")
     for policy, *_ in policies:
         findings.right(f"{policy} is added", f"Add ErasureCodingPolicy {policy} succeed" in text, f"{code} {text}")
-    for policy in ["RS-12-5-64k", "RS-6-3-8192k", "XOR-2-2-64k", "RS-6-3-1024k"]:
+    for policy in ["RS-12-5-64k", "RS-7-3-8192k", "XOR-2-2-64k", "RS-6-3-1024k"]:
         findings.right(f"{policy} is not added", f"Add ErasureCodingPolicy {policy} failed" in text, text)
     for policy, _, data, parity, cell in policies:
-        some = lengths(data, cell)[1::3]
+        some = some_lengths(data, cell)
         shell("-mkdir", f"/{policy}")
         code, printed = shell("ec", "-setPolicy", "-path", f"/{policy}", "-policy", policy)
         findings.right(f"{policy}: it is disabled at first", code != 0 and b"does not match any enabled" in printed, printed)
@@ -162,7 +167,9 @@ def users(findings: Findings, shell: Shell, servers: Servers, folder: pathlib.Pa
     checksum = shell("-checksum", f"/{removed}/{lengths(data, cell)[1]}")
     servers.kill("namenode")
     servers.start("namenode")
-    shell("dfsadmin", "-safemode", "wait")
+    until = time.monotonic() + 60
+    while b"Safe mode is OFF" not in shell("dfsadmin", "-safemode", "get")[1] and time.monotonic() < until:
+        time.sleep(1)
     _, printed = shell("ec", "-listPolicies")
     states = [line.rsplit("State=", 1)[1] for line in printed.decode().splitlines() if f"Name={removed}," in line]
     findings.right(f"{removed}: it is listed as removed after a restart", states == ["REMOVED"], printed)
@@ -170,7 +177,7 @@ def users(findings: Findings, shell: Shell, servers: Servers, folder: pathlib.Pa
     code, printed = shell("-touchz", f"/{removed}/new")
     findings.right(f"{removed}: files of a directory that has it are still made", code == 0, printed)
     for policy, _, data, parity, cell in policies:
-        some = lengths(data, cell)[1::3]
+        some = some_lengths(data, cell)
         stopped = random.Random(policy).sample([name for name in servers.running if name != "namenode"], parity)
         for name in stopped:
             servers.kill(name)

@@ -20,7 +20,7 @@ FILES = {
     "testAclCLI.xml": (25, 25),
     "testAclCLIWithPosixAclInheritance.xml": (26, 26),
     "testDeleteConf.xml": (2, 2),
-    "testErasureCodingConf.xml": (58, 56),
+    "testErasureCodingConf.xml": (58, 58),
     "testHDFSConf.xml": (672, 655),
     "testConf.xml": (32, 32),
 }

@@ -211,7 +211,8 @@ impl State {
             .to_lowercase()
             .parse()
             .map_err(|_| format!("Codec name {} is not supported", schema.codec))?;
-        if let Some(option) = schema.options.first() {
+        // The stock client makes one without a value of an empty element in the file.
+        if let Some(option) = schema.options.iter().find(|option| !option.value.trim().is_empty()) {
             return Err(format!("Option {} of codec {} is not supported", option.key, schema.codec));
         }
         let (cell, cell_max) = (u64::from(wanted.cell_size()), self.rules.cell_bytes_max.min(CELL_BYTES_MAX));

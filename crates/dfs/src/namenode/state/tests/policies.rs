@@ -103,6 +103,11 @@ fn each_policy_is_added_or_refused_for_itself() {
         fixture.add_policies(vec![with_option]),
         [Err("Option l of codec rs is not supported".to_owned())]
     );
+    // An empty element of the client's file says nothing.
+    let empty = erasure_coding_policy::Option { key: "options".to_owned(), value: " ".to_owned() };
+    let mut with_empty_option = wanted("rs", 4, 2, 65_536);
+    with_empty_option.schema.as_mut().unwrap().options = vec![empty];
+    assert_eq!(fixture.add_policies(vec![with_empty_option]), [added(68, "RS-4-2-64k")]);
     // What is added is disabled.
     assert_eq!(fixture.policy_states(), [("RS-6-3-1024k".to_owned(), 2)]);
     assert_eq!(fixture.refused("create", &coded("/f", "RS-12-4-128k")).0, Exception::HadoopIllegalArgument);
