@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from cluster import Findings, Servers, Shell
+from cluster import HERE, Findings, Servers, Shell
 from hadoop import class_path
 from harness import free_ports, page, wait_until
 from operators import Cluster
@@ -39,7 +39,9 @@ class Balancer:
     def __init__(self, address: str, log: pathlib.Path):
         settings = {
             "fs.defaultFS": f"hdfs://{address}",
-            "dfs.balancer.getBlocks.min-block-size": 0,
+            "dfs.balancer.getBlocks.min-block-size": 1,
+            # At a time, so that some have ended while others have yet to begin.
+            "dfs.datanode.balance.max.concurrent.moves": 4,
             # Of the file that says that it runs: DataNodes have no room for a block of the usual size.
             "dfs.blocksize": MIB,
             # Seconds between its rounds depend on these.
@@ -47,7 +49,7 @@ class Balancer:
             "dfs.namenode.redundancy.interval.seconds": 1,
         }
         words = [f"-D{name}={value}" for name, value in settings.items()]
-        command = ["java", "-Xmx512m", "-cp", class_path(), "org.apache.hadoop.hdfs.server.balancer.Balancer", *words]
+        command = ["java", "-Xmx512m", "-cp", class_path(), HERE / "Balance.java", *words]
         self.log = log
         with open(log, "wb") as out:
             self.process = subprocess.Popen([*command, "-threshold", str(THRESHOLD)], stdout=out, stderr=subprocess.STDOUT)
@@ -88,7 +90,8 @@ def places(report: str) -> list[tuple[bool, list[str], list[str]]]:
 def well_placed(cluster: Cluster, what: str):
     """Each block has all of its copies or units, on as many DataNodes, and copies are on two racks."""
     healthy = [" Under-replicated blocks:\t0 (0.0 %)\n", " Over-replicated blocks:\t0 (0.0 %)\n", "is HEALTHY"]
-    report = cluster.until(f"all copies are there {what}", ["fsck", "/", "-files", "-blocks", "-racks"], 0, *healthy)
+    cluster.until(f"all copies are there {what}", ["fsck", "/"], 0, *healthy)
+    report = cluster.shell("fsck", "/", "-files", "-blocks", "-racks")[1].decode()
     blocks = places(report)
     wrong = [block for block in blocks if len(set(block[1])) != (5 if block[0] else 3) or len(block[1]) != len(set(block[1])) or len(set(block[2])) < 2]
     groups = sum(is_group for is_group, _, _ in blocks)
@@ -111,7 +114,8 @@ def filled(cluster: Cluster) -> dict[str, bytes]:
     for number in range(8):
         for folder in ["whole", "coded"]:
             path = f"/{folder}/{number}"
-            content[path] = cluster.put(path, 8 * MIB + number, f"-Ddfs.blocksize={MIB}")
+            # The last group of a coded one has a byte in each of its units.
+            content[path] = cluster.put(path, 8 * MIB + 1 + number, f"-Ddfs.blocksize={MIB}")
     return content
 
 
