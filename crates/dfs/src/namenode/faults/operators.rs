@@ -12,9 +12,9 @@ impl World {
         let name = self.nodes[at].uuid();
         // One that has been emptied is not said to be back soon with what it had.
         let may_pause = self.nodes[at].is_up && self.nodes[at].outbox.is_empty();
-        self.hosts = match self.random.u8(..4) {
+        self.hosts = match self.random.u8(..5) {
             0 | 1 => Hosts::of_lists("", &name).expect("it is a host"),
-            2 if may_pause => {
+            2 | 3 if may_pause => {
                 let until_ms = self.now.wall_ms + self.random.u64(..60_000);
                 let text = format!(
                     r#"{{"hostName": "{name}", "adminState": "IN_MAINTENANCE", "maintenanceExpireTimeInMS": {until_ms}}}"#
