@@ -283,11 +283,11 @@ def racks(findings: Findings):
     with tempfile.TemporaryDirectory(prefix="operators-") as place:
         folder = pathlib.Path(place)
         script, table = folder / "script", folder / "table"
-        script.write_text('#!/bin/sh\n[ $# = 1 ] && echo /by-script/of-$1\n')
-        script.chmod(0o755)
-        table.write_text("# racks\n127.0.0.1 /by-table\n")
         by_table = ("-D", f"net.topology.table.file.name={table}", "-D", f"net.topology.node.switch.mapping.impl={mapping}")
         for name, more, rack in [("script", ("-D", f"net.topology.script.file.name={script}"), "/by-script/of-127.0.0.1"), ("table", by_table, "/by-table")]:
+            script.write_text("#!/bin/sh\n[ $# = 1 ] && echo /by-script/of-$1\n")
+            script.chmod(0o755)
+            table.write_text("# racks\n127.0.0.1 /by-table\n")
             home = folder / f"of-{name}"
             home.mkdir()
             with Servers(home, 2, namenode=more, racks=False) as servers, Shell(servers.address) as shell:

@@ -127,9 +127,15 @@ def policy_file(folder: pathlib.Path, policies: list[tuple]) -> pathlib.Path:
     return path
 
 
-def made_anew(shell: Shell, base: str, seconds: int = 90) -> str:
-    """Waits until nothing below a path lacks a unit; what fsck says then."""
+def made_anew(shell: Shell, base: str, dead: int, seconds: int = 120) -> str:
+    """Waits until so many DataNodes are known to be dead, and nothing below a path lacks a unit; what fsck says then."""
     until = time.monotonic() + seconds
+    while f"Dead datanodes ({dead}):".encode() not in shell("dfsadmin", "-report")[1]:
+        if time.monotonic() > until:
+            return f"{dead} DataNodes are not known to be dead"
+        time.sleep(1)
+    # What they had counts as lost once they have said nothing for 10 seconds.
+    time.sleep(12)
     while True:
         _, printed = shell("fsck", base)
         text = printed.decode(errors="replace")
@@ -184,7 +190,7 @@ def users(findings: Findings, shell: Shell, servers: Servers, folder: pathlib.Pa
         time.sleep(4)
         read(findings, shell, folder, f"/{policy}", policy, some, f"with {parity} DataNodes stopped")
         if data + parity + parity <= DATANODES:
-            findings.right(f"{policy}: what {parity} DataNodes had is made anew", not (said := made_anew(shell, f"/{policy}")), said)
+            findings.right(f"{policy}: what {parity} DataNodes had is made anew", not (said := made_anew(shell, f"/{policy}", parity)), said)
             read(findings, shell, folder, f"/{policy}", policy, some, "after repairs")
             for length in some:
                 code, printed = shell("debug", "verifyEC", "-file", f"/{policy}/{length}")
