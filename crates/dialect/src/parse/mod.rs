@@ -21,7 +21,7 @@
 //! - [`row_subqueries`]: rows that are compared with those of a query;
 //! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens;
-//! - [`summaries`]: `SUMMARIZE`;
+//! - [`summaries`]: the statement `SUMMARIZE`;
 //! - [`synonyms`]: what others write by another name;
 //! - [`table_queries`]: `TABLE t`; [`template`]: pieces of SQL that rewritings fill;
 //! - [`time_zones`]: `AT TIME ZONE`;

@@ -5,7 +5,7 @@
 //! - [`show_functions`]: the functions that stand for others among all;
 //! - [`size`]: refuses a plan that grows without bound;
 //! - [`statement`]: plans a statement, more than once where that is needed;
-//! - [`summary`]: `SUMMARIZE`.
+//! - [`summary`]: the statement `SUMMARIZE`.
 
 mod describe;
 mod relations;
