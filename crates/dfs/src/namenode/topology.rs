@@ -158,11 +158,8 @@ async fn looked_up(table: &Path, names: [&str; 2]) -> Result<String, String> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let rack_of = |name: &str| {
         // As in HDFS, of two lines for a host the later one counts.
-        let columns = lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        columns
-            .filter(|columns| columns.len() == 2 && columns[0] == name)
-            .next_back()
-            .map(|columns| columns[1].to_owned())
+        let mut columns = lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        columns.rfind(|columns| columns.len() == 2 && columns[0] == name).map(|columns| columns[1].to_owned())
     };
     names.into_iter().find_map(rack_of).ok_or_else(|| format!("'{shown}' does not have it"))
 }
