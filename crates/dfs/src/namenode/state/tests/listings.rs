@@ -2,9 +2,12 @@
 
 use super::*;
 
+/// Texts, each with the number of the path that it is about.
+type Numbered = Vec<(u32, String)>;
+
 impl Fixture {
     /// All that paths have, by their places in the request, and the classes of those that cannot be listed; how many calls it took.
-    fn batched(&mut self, paths: &[&str]) -> (Vec<(u32, String)>, Vec<(u32, String)>, usize) {
+    fn batched(&mut self, paths: &[&str]) -> (Numbered, Numbered, usize) {
         let (mut names, mut failed, mut calls, mut start_after) = (Vec::new(), Vec::new(), 0, Bytes::new());
         loop {
             let paths = paths.iter().map(|path| (*path).to_owned()).collect();
