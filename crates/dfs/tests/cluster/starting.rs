@@ -79,8 +79,8 @@ async fn a_directory_that_must_have_a_file_system_is_refused_without_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_of_hdfs_is_refused_and_one_with_a_file_system_of_ours_is_not() {
     let dir = tempfile::tempdir().unwrap();
-    let version = dir.path().join("current/VERSION");
-    std::fs::create_dir(dir.path().join("current")).unwrap();
+    let version = dir.path().join("namenode/current/VERSION");
+    std::fs::create_dir_all(dir.path().join("namenode/current")).unwrap();
     std::fs::write(&version, "storageType=NAME_NODE\n").unwrap();
     for _ in 0..2 {
         let Err(error) = namenode::Server::start(namenode_options(dir.path())).await else {
