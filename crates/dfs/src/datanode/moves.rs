@@ -1,4 +1,4 @@
-//! How many replicas a balancer moves to and from this DataNode at a time, and how fast.
+//! Limits of what a balancer moves to and from this DataNode: replicas at a time, and bytes per second.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -13,7 +13,7 @@ pub const MOVED_BYTES_PER_SECOND: u64 = 100 << 20;
 /// The moves that this DataNode takes part in, as who sends a replica or as who takes it.
 #[derive(Debug)]
 pub struct Moves {
-    /// How fast all of them together are.
+    /// Bandwidth of all of them together.
     pub throttle: Throttle,
     max: usize,
     open: Mutex<usize>,
@@ -35,7 +35,7 @@ impl Moves {
         Some(Moving(self))
     }
 
-    /// How many moves are under way.
+    /// Number of moves that are under way.
     pub fn open(&self) -> usize {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,7 +32,7 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
 pub struct Repairer {
     repairs: Mutex<Repairs>,
     changed: Notify,
-    /// How fast all repairs together are.
+    /// Bandwidth of all repairs together.
     pub throttle: Throttle,
     memory: Memory,
 }

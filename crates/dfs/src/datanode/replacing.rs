@@ -22,11 +22,11 @@ use crate::wire::transfer_op::{self, Status};
 const STORAGE_DISK: i32 = 1;
 /// Bytes of memory of a replica that comes, beside those of the connection that asks for it: a packet and a buffer.
 const TAKEN_BYTES: u64 = 768 << 10;
-/// How long a move waits for memory. The balancer tries another one.
+/// Time that a move waits for memory. The balancer tries another one.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long who sends the replica may be silent: it may wait for its turn. A balancer waits for five minutes.
 const SOURCE_SILENT_MAX: Duration = Duration::from_secs(120);
-/// How often the balancer hears that the replica is coming, as of HDFS's DataNodes.
+/// Time between two messages to the balancer that the replica is coming, as of HDFS's DataNodes.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Carries out a replacement: true if the connection can be used again.

@@ -118,7 +118,7 @@ struct Packets<'a> {
     checks: bool,
     /// Bytes of data in a packet, if they are whole chunks.
     data_max: usize,
-    /// How fast it goes out; none if as fast as it can.
+    /// Bandwidth with which it goes out; none if as fast as it can.
     throttle: Option<&'a Throttle>,
 }
 

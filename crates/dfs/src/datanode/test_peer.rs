@@ -22,7 +22,7 @@ use crate::wire::checksum::Chunking;
 const POOL: &str = "BP-1-127.0.0.1-5";
 const STAMP: GenerationStamp = GenerationStamp(1001);
 
-/// What threads that serve wait for memory with.
+/// The memory that threads which serve wait for.
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().build().expect("a runtime for tests")

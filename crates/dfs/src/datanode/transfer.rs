@@ -58,7 +58,7 @@ pub struct Transfers {
     pub notices: Vec<Arc<Notices>>,
     /// Who writes.
     pub writers: Writers,
-    /// What a balancer moves to and from here.
+    /// Moves of a balancer to and from here.
     pub moves: Moves,
     /// The memory of the process.
     pub memory: Memory,

@@ -27,7 +27,7 @@ pub struct Options {
     pub connections_max: usize,
     /// The files that name the hosts which may have DataNodes, and those that are to leave.
     pub hosts: HostsFiles,
-    /// What knows the racks of DataNodes that do not say theirs.
+    /// Source of the racks of DataNodes that do not say theirs.
     pub topology: Topology,
     /// What decisions depend on.
     pub rules: Rules,

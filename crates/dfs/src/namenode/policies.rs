@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::policy::{Policy, PolicyId};
 
-/// What a policy is good for, by HDFS's numbers.
+/// State of a policy, by HDFS's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyState {
     /// Files that have it.
@@ -63,7 +63,7 @@ impl Policies {
     /// Adds a policy, which is disabled.
     ///
     /// # Panics
-    /// Its number or its name is known.
+    /// The number or the name is known already.
     pub fn add(&mut self, policy: Policy) {
         assert!(self.named(&policy.name).is_none(), "policy {} is new", policy.name);
         let before = self.known.insert(policy.id, (policy, PolicyState::Disabled));

@@ -14,7 +14,7 @@ use super::datanodes::RACK_BYTES_MAX;
 use super::hosts::FILE_BYTES_MAX;
 use crate::error::{Error, Kind};
 
-/// How long a registration waits for a rack, its turn among others included.
+/// Time that a registration waits for a rack, its turn among others included.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Runs of the script at a time.
 const SCRIPTS_MAX: usize = 8;
@@ -23,7 +23,7 @@ const OUTPUT_BYTES_MAX: u64 = 4 << 10;
 /// DataNodes whose racks are remembered.
 const KNOWN_MAX: usize = 10_000;
 
-/// What knows the racks of DataNodes that do not say theirs.
+/// Source of the racks of DataNodes that do not say theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     /// A program that is given an address and prints a rack (`net.topology.script.file.name`).
@@ -125,7 +125,7 @@ impl Racks {
     }
 }
 
-/// What a script prints for an address. It is killed if nobody waits for it any more.
+/// Output of a script for an address. It is killed if nobody waits for it any more.
 async fn run(script: &Path, ip: &str) -> std::io::Result<String> {
     let mut command = Command::new(script);
     command

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What only the text of a syntax tree contains.
+/// Pieces of text that only a syntax tree contains.
 const MARKS: [&str; 5] = ["quote_style: ", "Span(", "Identifier(Ident", "ObjectName([", "ValueWithSpan {"];
 
 /// A message in which a syntax tree is only the name of its node, or the word that it is.

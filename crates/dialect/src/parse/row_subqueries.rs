@@ -52,7 +52,7 @@ fn equal_to_row(values: &[Expr]) -> Expr {
         .expect("a row has values")
 }
 
-/// Whether a query has a row for which a condition holds.
+/// The question whether a query has a row for which a condition holds.
 fn exists(query: &Query, columns: usize, condition: Expr) -> Expr {
     let mut asked = template::query("SELECT 1 FROM (SELECT 1) AS rows WHERE true");
     let select = template::select(&mut asked);

@@ -90,7 +90,7 @@ fn group_of(regex: &Regex, group: Option<i64>) -> Result<usize> {
     }
 }
 
-/// What is found in the rows.
+/// Parts that are found in the rows.
 enum Parts {
     One(StringBuilder),
     All(ListBuilder<StringBuilder>),

@@ -10,12 +10,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// What such an operator does beside passing rows on.
+/// Work of such an operator beside passing rows on.
 pub(crate) trait Passing: Clone + fmt::Debug + Send + Sync + 'static {
     /// Name of the operator in a plan.
     const NAME: &'static str;
 
-    /// What a plan shows behind the name.
+    /// Parameters that a plan shows behind the name.
     fn parameters(&self) -> String;
 
     /// Executes a partition of the input.

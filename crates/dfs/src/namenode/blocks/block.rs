@@ -12,7 +12,7 @@ pub struct Block {
     pub id: BlockId,
     /// The file that it belongs to.
     pub file: InodeId,
-    /// How a group is coded, or that it is a block of whole replicas.
+    /// Coding of a group, or of a block of whole replicas.
     pub(super) coding: Coding,
     /// The stamp that its replicas must have.
     pub stamp: GenerationStamp,
@@ -87,7 +87,7 @@ impl Block {
         self.promise == Promise::Exactly
     }
 
-    /// Where the bytes of a group lie; none for a block of whole replicas.
+    /// Places of the bytes of a group; none for a block of whole replicas.
     pub fn geometry(&self) -> Option<StripeGeometry> {
         self.coding.geometry()
     }

@@ -2,7 +2,7 @@ use yeoul_erasure::{Code, Schema, StripeGeometry};
 
 use crate::policy::{CELL_BYTES_MAX, CELL_UNIT};
 
-/// How a block group is coded, in three bytes, because each block has one.
+/// Coding of a block group, in three bytes, because each block has one.
 ///
 /// | bits | what |
 /// | --- | --- |
@@ -34,7 +34,7 @@ impl Coding {
         Self([first, second, third])
     }
 
-    /// Where the bytes of a group lie; none for a block of whole replicas.
+    /// Places of the bytes of a group; none for a block of whole replicas.
     pub fn geometry(self) -> Option<StripeGeometry> {
         let [first, second, third] = self.0;
         let (data, parity) = (usize::from(first & 15), usize::from(first >> 4));

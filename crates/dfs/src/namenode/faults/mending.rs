@@ -15,7 +15,7 @@ use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 /// Steps within which a node has told the NameNode of a loss, or is known to be silent.
 const NOTICE_STEPS_MAX: u64 = 300;
 
-/// Where the bytes of a group lie; none for a block of whole replicas.
+/// Places of the bytes of a group; none for a block of whole replicas.
 pub fn geometry(id: i64) -> Option<StripeGeometry> {
     (id < 0).then(|| geometry_of(POLICY).expect("there is one"))
 }

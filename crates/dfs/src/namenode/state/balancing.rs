@@ -101,7 +101,7 @@ impl State {
         Ok(BlockKeysResponse { keys: Some(ExportedKeys::default()) })
     }
 
-    /// Who this NameNode is.
+    /// Identity of this NameNode.
     pub(super) fn version(
         &mut self,
         context: &mut Context<'_>,

@@ -106,7 +106,7 @@ impl State {
     }
 }
 
-/// Where a batch begins: the first path, and the entry of it behind which.
+/// Beginning of a batch: the first path, and the entry of it behind which.
 fn begin(request: &BatchedListingRequest) -> Result<(usize, Vec<u8>), Refusal> {
     if request.start_after.is_empty() {
         return Ok((0, Vec::new()));

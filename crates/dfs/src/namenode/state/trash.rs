@@ -10,13 +10,13 @@ use crate::namenode::namespace::{Inode, User};
 use crate::namenode::{Context, Now};
 use crate::wire::proto::namenode::{DeleteRequest, RenameRequest};
 
-/// Where the homes of users are.
+/// Directory of the homes of users.
 const HOMES: &str = "/user";
 /// The trash of a user, in their home.
 const TRASH: &str = ".Trash";
-/// What clients move files to.
+/// Directory to which clients move files.
 const CURRENT: &str = "Current";
-/// How checkpoints are called, in UTC.
+/// Names of checkpoints: times in UTC.
 const CHECKPOINT: &str = "%y%m%d%H%M%S";
 /// Digits of a time without seconds, with which clients before Hadoop 3 call checkpoints.
 const SHORT_DIGITS: usize = 10;
