@@ -26,7 +26,10 @@ use crate::queue::{Append, Order, Queue};
 use crate::segment::{self, Segment};
 use crate::syncer::Syncer;
 use crate::writer::Writer;
-use crate::{Journal, Kept, Promise, Record, Snapshot, snapshot};
+use crate::{Begun, Journal, Kept, Promise, Record, Snapshot, snapshot};
+
+/// Files that owners have begun since the last snapshot, after which one is due: a start reads all of them.
+const ROLLED_MAX: u64 = 100;
 
 /// Where and how to keep the files.
 #[derive(Debug, Clone)]
@@ -69,6 +72,7 @@ pub struct FileJournal<R> {
     next: u64,
     queue: Arc<Queue>,
     bytes_since: Arc<AtomicU64>,
+    rolled_since: Arc<AtomicU64>,
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
@@ -86,6 +90,8 @@ struct Found {
     snapshot_len: u64,
     /// Bytes of the segments behind the snapshot.
     segment_bytes: u64,
+    /// How many segments they are.
+    segments: u64,
 }
 
 impl<R: Record> FileJournal<R> {
@@ -102,13 +108,14 @@ impl<R: Record> FileJournal<R> {
         let how = LockOptions { name: "LOCK", owner: options.owner, wait: Duration::ZERO };
         let lock = Arc::new(FolderLock::acquire(&dir, how)?);
         remove_unfinished(&*disk, &unfinished_path(&dir));
-        let Found { next, last, snapshot_len, segment_bytes } = read(&options, apply)?;
+        let Found { next, last, snapshot_len, segment_bytes, segments } = read(&options, apply)?;
         // Continuing the last file keeps the number of files bounded, however often the process restarts.
         let segment = Segment::open(&*disk, &dir, last.unwrap_or(next), next)?;
         sync_folder_of(&*disk, segment.path())?;
         let health = Health::new();
         let syncer = Syncer::start(options.sync_interval, next, health.clone());
         let (queue, bytes_since) = (Arc::new(Queue::default()), Arc::new(AtomicU64::new(segment_bytes)));
+        let rolled_since = Arc::new(AtomicU64::new(segments));
         Writer {
             disk,
             dir,
@@ -118,13 +125,25 @@ impl<R: Record> FileJournal<R> {
             begins: begins_of::<R>(),
             segment_bytes_max: options.segment_bytes_max,
             bytes_since: bytes_since.clone(),
+            rolled_since: rolled_since.clone(),
             health: health.clone(),
             syncer: syncer.clone(),
             _lock: lock.clone(),
         }
         .start(queue.clone());
         let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
-        Ok(Self { options, next, queue, bytes_since, snapshot_len, health, syncer, lock, of: PhantomData })
+        Ok(Self {
+            options,
+            next,
+            queue,
+            bytes_since,
+            rolled_since,
+            snapshot_len,
+            health,
+            syncer,
+            lock,
+            of: PhantomData,
+        })
     }
 
     /// The number of the next record: so many were ever appended here.
@@ -135,7 +154,8 @@ impl<R: Record> FileJournal<R> {
     fn is_snapshot_due(&self, now: Instant) -> bool {
         let snapshot_len = self.snapshot_len.load(Ordering::Relaxed);
         let bytes = self.bytes_since.load(Ordering::Relaxed);
-        let has_grown = bytes >= self.options.snapshot_after_bytes.max(2 * snapshot_len);
+        let has_grown = bytes >= self.options.snapshot_after_bytes.max(2 * snapshot_len)
+            || self.rolled_since.load(Ordering::Relaxed) >= ROLLED_MAX;
         self.health.wants_snapshot(now, has_grown)
     }
 
@@ -156,7 +176,7 @@ impl<R: Record> FileJournal<R> {
 fn read<R: Record>(options: &FileJournalOptions, mut apply: impl FnMut(R)) -> Result<Found> {
     let (disk, dir) = (&*options.disk, &options.dir);
     let Files { snapshots, journals } = Files::list(disk, dir)?;
-    let mut found = Found { next: 0, last: None, snapshot_len: 0, segment_bytes: 0 };
+    let mut found = Found { next: 0, last: None, snapshot_len: 0, segment_bytes: 0, segments: 0 };
     if let Some((first, path)) = snapshots.last_key_value() {
         snapshot::read(disk, path, &mut apply)?;
         let len = disk.open(path, yeoul_disk::Open::Read).and_then(|file| file.len());
@@ -172,6 +192,7 @@ fn read<R: Record>(options: &FileJournalOptions, mut apply: impl FnMut(R)) -> Re
         let (next, len) = segment::read(disk, path, **first, is_last, &mut apply)?;
         (found.next, found.last) = (next, Some(**first));
         found.segment_bytes += len;
+        found.segments += 1;
     }
     Ok(found)
 }
@@ -264,6 +285,21 @@ impl<R: Record> Journal<R> for FileJournal<R> {
                 Ok(())
             });
             attempt.end(Instant::now(), written);
+        })
+    }
+
+    fn begin_segment(&mut self) -> Begun {
+        let (told, answer) = oneshot::channel();
+        self.queue.push(Order::Roll(Box::new(move |begun| drop(told.send(begun)))));
+        let answer_max = self.options.answer_max;
+        Box::pin(async move {
+            let unavailable = |why: String| Err(Error::new(ErrorKind::Unavailable, why));
+            match tokio::time::timeout(answer_max, answer).await {
+                Ok(Ok(Ok(first))) => Ok(first),
+                Ok(Ok(Err(SnapshotError::Sync(error) | SnapshotError::Other(error)))) => Err(error),
+                Ok(Err(_)) => unavailable("the journal has ended".to_owned()),
+                Err(_) => unavailable(format!("the journal's disk has not answered for {answer_max:?}")),
+            }
         })
     }
 

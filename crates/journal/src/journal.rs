@@ -21,6 +21,13 @@ pub enum Promise {
 /// them gets an error, not an answer. Meanwhile the owner may go on: once the journal is whole again, what follows is kept.
 pub type Kept = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
+/// Resolves to the number of the first record of a new file, once all records before it are on the disk in files that do not change
+/// any more.
+///
+/// # Errors
+/// `Unavailable` or another kind, if they are not, or not in time. The journal goes on in the file that it had.
+pub type Begun = Pin<Box<dyn Future<Output = Result<u64>> + Send>>;
+
 /// Keeps an owner's records so that they outlive the process. [`FileJournal`](crate::FileJournal) keeps them in the files of
 /// one machine; a log that several machines agree on can take its place.
 ///
@@ -37,6 +44,10 @@ pub trait Journal<R: Record>: Send {
     /// Begins a snapshot behind all records appended so far. The owner then [writes](Snapshot::write) it on a thread for
     /// files, without its lock.
     fn begin_snapshot(&mut self) -> Snapshot<R>;
+
+    /// Ends the current file behind all records appended so far, and goes on in a new one; the current one stays if it has no record
+    /// yet. All files are read at a start, and go with the next snapshot.
+    fn begin_segment(&mut self) -> Begun;
 
     /// What is wrong, if records are not kept at the moment.
     fn fault(&self) -> Option<String>;
@@ -88,6 +99,10 @@ impl<R: Record> Journal<R> for NoJournal {
 
     fn begin_snapshot(&mut self) -> Snapshot<R> {
         Snapshot::new(|_| ())
+    }
+
+    fn begin_segment(&mut self) -> Begun {
+        Box::pin(std::future::ready(Ok(0)))
     }
 
     fn fault(&self) -> Option<String> {

@@ -4,6 +4,7 @@
 //! - [`Record`]: a change, and how it is encoded.
 //! - [`Journal`]: what an owner asks for: [append](Journal::append) records with a [`Promise`], and wait for [`Kept`] before
 //!   the reply; write a [`Snapshot`] now and then. [`NoJournal`] keeps nothing.
+//!   An owner can have the journal [begin a file](Journal::begin_segment), so that those before it can be copied.
 //! - [`FileJournal`]: one in the files of a directory.
 //! - for simulations of it: [`layout`], the bytes in its files, and [`parsed`], what a restart takes from them.
 //! - inside: `queue`, orders for the thread that writes; `writer` and `syncer`, the two threads; `segment` and `snapshot`,
@@ -69,5 +70,5 @@ mod syncer;
 mod writer;
 
 pub use file_journal::{FileJournal, FileJournalOptions};
-pub use journal::{Journal, Kept, NoJournal, Promise, Snapshot};
+pub use journal::{Begun, Journal, Kept, NoJournal, Promise, Snapshot};
 pub use record::{KIND_BYTES_MAX, Record};

@@ -56,6 +56,8 @@ pub enum Order {
     },
     /// Bring everything before it to the disk, and begin a segment. Told the number of its first record.
     Begin(Answer<Result<u64, SnapshotError>>),
+    /// The same if nothing is missing, for who wants the files so far to change no more: no snapshot begins.
+    Roll(Answer<Result<u64, SnapshotError>>),
     /// Bring everything before it to the disk, if nothing is missing in the segment.
     Settle(Answer<Result<(), SnapshotError>>),
 }

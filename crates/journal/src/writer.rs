@@ -31,6 +31,8 @@ pub struct Writer {
     pub segment_bytes_max: u64,
     /// Bytes written since the last snapshot began, for other threads.
     pub bytes_since: Arc<AtomicU64>,
+    /// Segments begun since then because somebody asked, for other threads.
+    pub rolled_since: Arc<AtomicU64>,
     pub health: Arc<Health>,
     pub syncer: Arc<Syncer>,
     /// No one else may write before this ends.
@@ -59,6 +61,7 @@ impl Writer {
                     self.segment.stop();
                 }
                 Order::Begin(begun) => begun(self.begin_for_snapshot()),
+                Order::Roll(rolled) => rolled(self.roll()),
                 Order::Settle(settled) => settled(self.settle()),
             }
         }
@@ -133,6 +136,21 @@ impl Writer {
     fn begin_for_snapshot(&mut self) -> Result<u64, SnapshotError> {
         self.begin()?;
         self.bytes_since.store(0, Ordering::Relaxed);
+        self.rolled_since.store(0, Ordering::Relaxed);
+        Ok(self.segment.first())
+    }
+
+    /// Continues in a new segment for somebody who asks, and counts it: a start reads all of them.
+    fn roll(&mut self) -> Result<u64, SnapshotError> {
+        // Behind records that are missing only a snapshot may begin.
+        if !self.segment.takes_records() || !self.health.is_whole() {
+            return Err(lacks_earlier().into());
+        }
+        let before = self.segment.first();
+        self.begin()?;
+        if self.segment.first() != before {
+            self.rolled_since.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(self.segment.first())
     }
 

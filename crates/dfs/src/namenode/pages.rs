@@ -172,7 +172,7 @@ mod tests {
     use std::pin::Pin;
 
     use prost::Message;
-    use yeoul_journal::{FileJournal, FileJournalOptions, Journal, Kept, Promise, Snapshot};
+    use yeoul_journal::{Begun, FileJournal, FileJournalOptions, Journal, Kept, Promise, Snapshot};
 
     use super::super::clock::Clock;
     use super::super::namespace::User;
@@ -231,6 +231,10 @@ mod tests {
 
         fn begin_snapshot(&mut self) -> Snapshot<Record> {
             Snapshot::new(|_| ())
+        }
+
+        fn begin_segment(&mut self) -> Begun {
+            Box::pin(async { Err(Error::new(Kind::ResourceExhausted, "no space left on device")) })
         }
 
         fn fault(&self) -> Option<String> {

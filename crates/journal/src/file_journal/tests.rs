@@ -120,6 +120,55 @@ fn what_was_appended_comes_back_across_restarts_and_snapshots() {
     assert!(files.snapshots.last_key_value().unwrap().0 > &100);
 }
 
+/// Has the journal begin a file; the number of its first record.
+fn roll(journal: &mut FileJournal<Put>) -> Result<u64> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(journal.begin_segment())
+}
+
+#[test]
+fn files_before_one_that_was_asked_for_change_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path());
+    append(&mut journal, 0..3);
+    assert_eq!(roll(&mut journal).unwrap(), 3);
+    let closed = fs::read(&files(dir.path()).journals[&0]).unwrap();
+    append(&mut journal, 3..5);
+    assert_eq!(roll(&mut journal).unwrap(), 5);
+    assert_eq!(roll(&mut journal).unwrap(), 5, "it has no record yet");
+    append(&mut journal, 5..6);
+    drop(journal);
+    let begun: Vec<u64> = files(dir.path()).journals.into_keys().collect();
+    assert_eq!(begun, [0, 3, 5]);
+    assert_eq!(fs::read(&files(dir.path()).journals[&0]).unwrap(), closed);
+    assert_eq!(open(dir.path()).1, puts(0..6));
+}
+
+#[test]
+fn files_that_owners_begin_are_bounded_by_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = FileJournalOptions { snapshot_after_bytes: u64::MAX, ..options(dir.path()) };
+    let mut journal = open_with(options.clone()).0;
+    for value in 0..ROLLED_MAX / 2 {
+        append(&mut journal, value..value + 1);
+        assert_eq!(roll(&mut journal).unwrap(), value + 1);
+    }
+    drop(journal);
+    let mut journal = open_with(options).0;
+    for value in ROLLED_MAX / 2..ROLLED_MAX {
+        assert!(!journal.wants_snapshot() || value + 1 == ROLLED_MAX, "after {value}");
+        append(&mut journal, value..value + 1);
+        roll(&mut journal).unwrap();
+    }
+    assert!(journal.wants_snapshot());
+    journal.begin_snapshot().write(puts(0..ROLLED_MAX).into_iter());
+    assert!(!journal.wants_snapshot());
+    assert_eq!(files(dir.path()).journals.len(), 1);
+}
+
 #[test]
 fn a_torn_end_is_cut_at_every_length() {
     let dir = tempfile::tempdir().unwrap();

@@ -58,6 +58,22 @@ fn a_snapshot_that_fails_leaves_nothing_behind() {
 }
 
 #[test]
+fn no_file_is_begun_behind_records_that_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, mut journal) = begun(&dir);
+    let fault = full(&disk);
+    append_with_fault(&mut journal, 3);
+    drop(fault);
+    assert_eq!(roll(&mut journal).unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(files(dir.path()).journals.len(), 1);
+    journal.begin_snapshot().write(puts(0..4).into_iter());
+    append(&mut journal, 4..5);
+    assert_eq!(roll(&mut journal).unwrap(), 5);
+    drop(journal);
+    assert_eq!(open(dir.path()).1, puts(0..5));
+}
+
+#[test]
 fn a_journal_that_could_not_write_is_whole_after_a_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let (disk, mut journal) = begun(&dir);
