@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -20,18 +21,21 @@ pub(super) struct Answer {
     is_begun: bool,
     standing: Standing,
     turn: Arc<Semaphore>,
+    /// Pieces that have been taken on this connection.
+    taken: Arc<AtomicU64>,
     /// The turn that is waited for.
     waiting: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>>,
 }
 
 impl Answer {
     /// The body of `response`, whose memory is charged as `memory` until it has left. Each further piece of it is made when
-    /// `turn` has a permit.
+    /// `turn` has a permit, and counted in `taken`.
     pub fn new(
         mut response: Response,
         memory: Option<Held>,
         standing: Standing,
         turn: Arc<Semaphore>,
+        taken: Arc<AtomicU64>,
     ) -> Self {
         if response.body.is_empty() && response.rest.is_nothing() {
             standing.wait();
@@ -39,7 +43,7 @@ impl Answer {
         if let Some(memory) = memory {
             response.body = Bytes::from_owner(Charged { bytes: response.body, _memory: memory });
         }
-        Self { response, is_begun: false, standing, turn, waiting: None }
+        Self { response, is_begun: false, standing, turn, taken, waiting: None }
     }
 }
 
@@ -63,7 +67,10 @@ impl Body for Answer {
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(async { turn.acquire_owned().await.ok() }));
         let _turn = ready!(waiting.as_mut().poll(context));
         self.waiting = None;
-        Poll::Ready(self.response.rest.next().map(|piece| Ok(Frame::data(piece))))
+        // Nobody waits for its turn while a piece is waited for.
+        let piece = ready!(self.response.rest.poll_next(context));
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -40,17 +41,29 @@ pub struct Response {
 /// The pieces of a long body. Each is made when there is room for it in what the peer reads, so that an answer that nobody
 /// reads takes no more memory than a piece.
 #[derive(Clone, Default)]
-pub struct Rest(Option<Arc<Mutex<dyn Iterator<Item = Bytes> + Send>>>);
+pub struct Rest(Option<Arc<Mutex<NextPiece>>>);
+
+/// Makes the next piece, or has its task woken when it can be made.
+type NextPiece = dyn FnMut(&mut Context<'_>) -> Poll<Option<Bytes>> + Send;
 
 impl Rest {
     /// The pieces that an iterator makes; none of them is empty. The iterator does not block.
     pub fn of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self(Some(Arc::new(Mutex::new(pieces))))
+        let mut pieces = pieces;
+        Self::waiting(move |_| Poll::Ready(pieces.next()))
+    }
+
+    /// The pieces that a task makes, some of which are waited for; none of them is empty, and after the last there is none. `next` wakes its
+    /// task as a future does.
+    pub fn waiting(next: impl FnMut(&mut Context<'_>) -> Poll<Option<Bytes>> + Send + 'static) -> Self {
+        Self(Some(Arc::new(Mutex::new(next))))
     }
 
     /// The next piece; none after the last.
-    pub(super) fn next(&self) -> Option<Bytes> {
-        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).next()
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(next) = &self.0 else { return Poll::Ready(None) };
+        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        next(context)
     }
 
     /// Whether there is nothing behind the beginning.
@@ -104,10 +117,11 @@ impl Response {
         Self { status: 200, content_type: "application/json", body: Bytes::new(), rest: Rest::of(pieces) }
     }
 
-    /// The whole body, for whoever has room for it.
+    /// The whole body, for whoever has room for it, as far as nothing of it is waited for.
     pub fn whole(&self) -> Bytes {
         let mut whole = self.body.to_vec();
-        while let Some(piece) = self.rest.next() {
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(piece)) = self.rest.poll_next(&mut context) {
             whole.extend_from_slice(&piece);
         }
         whole.into()

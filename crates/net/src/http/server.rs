@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -71,7 +72,7 @@ pub struct PageOptions {
 struct Lifetime {
     /// After this time it takes no further request.
     requests: Duration,
-    /// The answer that is under way then has this time to leave.
+    /// The answer that is under way then has this time to leave, or, if it is made in pieces, for each of them.
     last_answer: Duration,
 }
 
@@ -136,7 +137,9 @@ async fn serve(
     visit: Visit,
     lifetime: Lifetime,
 ) {
-    let service = service_fn(move |request| respond(site.clone(), visit.clone(), request));
+    let taken = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&taken);
+    let service = service_fn(move |request| respond(site.clone(), visit.clone(), request, counted.clone()));
     let mut served = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -147,7 +150,11 @@ async fn serve(
     let mut ended = timeout(lifetime.requests, served.as_mut()).await;
     if ended.is_err() {
         served.as_mut().graceful_shutdown();
-        ended = timeout(lifetime.last_answer, served).await;
+        let mut before = None;
+        while ended.is_err() && before != Some(taken.load(Ordering::Relaxed)) {
+            before = Some(taken.load(Ordering::Relaxed));
+            ended = timeout(lifetime.last_answer, served.as_mut()).await;
+        }
     }
     match ended {
         Ok(Ok(())) => {}
@@ -160,6 +167,7 @@ async fn respond(
     site: Arc<Site<impl Pages>>,
     visit: Visit,
     request: hyper::Request<Incoming>,
+    taken: Arc<AtomicU64>,
 ) -> Result<hyper::Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
     let response = match refusal(&head, &site.names, visit.is_local) {
@@ -180,7 +188,7 @@ async fn respond(
     let headers = built.headers_mut().expect("status and media type are ours");
     headers.extend(HEADERS);
     Ok(built
-        .body(Answer::new(response, memory, visit.standing, Arc::clone(&site.turn)))
+        .body(Answer::new(response, memory, visit.standing, Arc::clone(&site.turn), taken))
         .expect("status and media type are ours"))
 }
 
@@ -238,7 +246,7 @@ fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::sync::{Condvar, Mutex};
     use std::time::Instant;
 
@@ -247,6 +255,7 @@ mod tests {
     use tokio::sync::Notify;
     use tokio::task::JoinHandle;
 
+    use super::super::pages::Rest;
     use super::*;
 
     const WITHIN: Duration = Duration::from_secs(20);
@@ -280,11 +289,15 @@ mod tests {
     }
 
     fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
+        connect_to(Large, Lifetime { requests, last_answer })
+    }
+
+    fn connect_to(pages: impl Pages, lifetime: Lifetime) -> (DuplexStream, JoinHandle<()>) {
         let (peer, here) = duplex(1000);
         let names = HostNames::of("here", "", "");
-        let site = Arc::new(Site::new(Arc::new(Large), names, Account::default()));
+        let site = Arc::new(Site::new(Arc::new(pages), names, Account::default()));
         let visit = Visit { standing: Standing::default(), is_local: true };
-        (peer, tokio::spawn(serve(here, site, visit, Lifetime { requests, last_answer })))
+        (peer, tokio::spawn(serve(here, site, visit, lifetime)))
     }
 
     async fn ask(peer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
@@ -463,6 +476,80 @@ mod tests {
             self.0.fetch_add(1, Ordering::Relaxed);
             Response::text(200, "done")
         }
+    }
+
+    /// An answer whose second piece comes when somebody says so.
+    #[derive(Default)]
+    struct Waiting(Arc<Notify>);
+
+    impl Pages for Waiting {
+        async fn answer(&self, request: Request) -> Response {
+            if request.path == "/healthz" {
+                return Response {
+                    rest: Rest::of(["o", "k"].map(bytes::Bytes::from).into_iter()),
+                    ..Response::text(200, "")
+                };
+            }
+            let said = self.0.clone();
+            let mut wait = Box::pin(async move { said.notified().await });
+            let mut pieces = ["first ", "second"].into_iter();
+            let rest = Rest::waiting(move |context| {
+                if pieces.len() == 1 {
+                    std::task::ready!(wait.as_mut().poll(context));
+                }
+                std::task::Poll::Ready(pieces.next().map(bytes::Bytes::from))
+            });
+            Response { rest, ..Response::text(200, "") }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_piece_that_is_waited_for_comes_in_time_and_holds_no_other_answer_up() {
+        let pages = Arc::new(Waiting::default());
+        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), pages.clone());
+        let request = |path| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let mut peer = TcpStream::connect(server.address()).await.unwrap();
+        peer.write_all(request("/long").as_bytes()).await.unwrap();
+        let mut long = Vec::new();
+        while !long.ends_with(b"first \r\n") {
+            timeout(WITHIN, peer.read_buf(&mut long)).await.expect("the first piece is there").unwrap();
+        }
+        let other = answer_to(&server, &request("/healthz")).await;
+        assert!(other.contains("o\r\n") && other.contains("k\r\n"), "{other}");
+        pages.0.notify_one();
+        timeout(WITHIN, peer.read_to_end(&mut long)).await.expect("the rest comes").unwrap();
+        assert!(String::from_utf8(long).unwrap().contains("second"));
+    }
+
+    /// An answer of thirty pieces, one each tenth of a second.
+    struct Paced;
+
+    impl Pages for Paced {
+        async fn answer(&self, _: Request) -> Response {
+            let (mut left, mut pause) = (30, Box::pin(tokio::time::sleep(Duration::ZERO)));
+            let rest = Rest::waiting(move |context| {
+                std::task::ready!(pause.as_mut().poll(context));
+                pause.set(tokio::time::sleep(Duration::from_millis(100)));
+                left -= 1;
+                std::task::Poll::Ready((left >= 0).then(|| bytes::Bytes::from("x".repeat(100))))
+            });
+            Response { rest, ..Response::text(200, "") }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_may_take_longer_than_a_connection_if_its_pieces_are_read() {
+        let lifetime = Lifetime { requests: Duration::from_millis(50), last_answer: Duration::from_secs(1) };
+        let (mut peer, served) = connect_to(Paced, lifetime);
+        ask(&mut peer).await.unwrap();
+        let mut answer = String::new();
+        timeout(WITHIN, peer.read_to_string(&mut answer)).await.expect("it ends").unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.matches('x').count(), 30 * 100);
+        served.await.unwrap();
+        let (mut peer, served) = connect_to(Paced, lifetime);
+        ask(&mut peer).await.unwrap();
+        timeout(WITHIN, served).await.expect("it ends for who does not read it").unwrap();
     }
 
     #[tokio::test]
