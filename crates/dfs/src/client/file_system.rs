@@ -1,8 +1,10 @@
+use std::ops::Range;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use hdfs_native::client::{FileStatus as Found, IORuntime};
 use hdfs_native::file::{FileReader, FileWriter};
 use hdfs_native::{ClientBuilder, HdfsError, WriteOptions};
@@ -342,21 +344,35 @@ impl Reader {
     /// # Errors
     /// They cannot be read, nothing moves, or what `take` says.
     pub async fn read_all(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
-        let length = self.reader.file_length();
-        let mut pieces = Box::pin(self.reader.read_range_stream(0, length));
-        let mut bytes = 0;
-        loop {
-            let next = timeout(STALLED_MAX, pieces.next()).await.map_err(|_| stalled(&self.path))?;
-            let Some(piece) = next else { break };
-            let piece = piece.map_err(|error| of_data(&self.path, error))?;
-            bytes += piece.len() as u64;
-            take(&piece)?;
+        let length = self.reader.file_length() as u64;
+        let mut pieces = self.pieces(0..length);
+        while let Some(piece) = pieces.next().await {
+            take(&piece?)?;
         }
-        if bytes != length as u64 {
-            let message = format!("{}: {bytes} of {length} bytes were read", self.path);
-            return Err(Error::new(Kind::DataLoss, message));
-        }
-        Ok(bytes)
+        Ok(length)
+    }
+
+    /// The bytes of a part of the file, which is within its length, piece by piece. An error ends it: the part cannot be read, nothing
+    /// moves, or it is shorter.
+    pub(crate) fn pieces(&self, part: Range<u64>) -> BoxStream<'_, Result<Bytes>> {
+        let length = part.end - part.start;
+        let pieces = self.reader.read_range_stream(part.start as usize, length as usize);
+        let begun = Some((Box::pin(pieces), 0));
+        Box::pin(stream::unfold(begun, move |state| async move {
+            let (mut pieces, bytes) = state?;
+            let next = match timeout(STALLED_MAX, pieces.next()).await {
+                Ok(Some(piece)) => piece.map_err(|error| of_data(&self.path, error)),
+                Ok(None) if bytes == length => return None,
+                Ok(None) => {
+                    let message = format!("{}: {bytes} of {length} bytes were read", self.path);
+                    Err(Error::new(Kind::DataLoss, message))
+                }
+                Err(_) => Err(stalled(&self.path)),
+            };
+            let rest = next.as_ref().ok().map(|piece: &Bytes| piece.len() as u64);
+            let rest = rest.map(|more| (pieces, bytes + more));
+            Some((next, rest))
+        }))
     }
 }
 

@@ -3,7 +3,7 @@
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
 //!   [`policies`], [`repair`], [`recovery`], [`safe_mode`], [`checking`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
-//!   `clock` tells the time, `topology` asks for the racks of DataNodes.
+//!   `clock` tells the time, `lost_and_found` copies remains of lost files, `topology` asks for the racks of DataNodes.
 
 mod admin_state;
 mod beans;
@@ -19,6 +19,7 @@ pub mod hosts;
 mod hosts_files;
 mod journal_record;
 pub mod leases;
+mod lost_and_found;
 pub mod namespace;
 mod options;
 mod pages;

@@ -11,6 +11,7 @@ use yeoul_net::supervise::Supervisor;
 use yeoul_net::{Listener, Serving, serve_connections};
 
 use super::clock::Clock;
+use super::lost_and_found::LostAndFound;
 use super::pages::NamenodePages;
 use super::service::{Decisions, Service};
 use super::site::Site;
@@ -107,7 +108,8 @@ impl Server {
             let _ = tell.send(ended.await);
         });
         let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
-        let site = Site::new(pages, Arc::clone(&service));
+        let lost_and_found = LostAndFound::new(listener.address().to_string(), memory.clone());
+        let site = Site::new(pages, Arc::clone(&service), lost_and_found);
         names.push(host.clone());
         let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, names, &memory, site).await?;
         let gate = memory.gate(connections_max);

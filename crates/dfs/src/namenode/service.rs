@@ -21,7 +21,9 @@ use crate::rpc::{Answer, Calls, Groups, Incoming, Outcome};
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::RegisterRequest;
 use crate::wire::proto::journal::Record;
-use crate::wire::proto::namenode::{GroupsResponse, MetaSaveRequest, SaveNamespaceResponse, UserRequest};
+use crate::wire::proto::namenode::{
+    GroupsResponse, MetaSaveRequest, RollEditsResponse, SaveNamespaceResponse, UserRequest,
+};
 use crate::wire::{Refusal, protocol};
 
 /// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
@@ -316,6 +318,26 @@ impl Service {
         }))
     }
 
+    /// Has the journal go on in a new file (`hdfs dfsadmin -rollEdits`), and answers with the number of its first record when those before are
+    /// on disk.
+    fn roll_edits(&self, call: &Incoming) -> Answer {
+        let user = self.caller(call);
+        let mut decisions = self.decisions.lock();
+        if let Err(refusal) = decisions.state.check_may_roll(&user, self.clock.now()) {
+            return Answer::Now(Err(refusal));
+        }
+        // What was decided before is in the files before.
+        drop(decisions.keep());
+        let begun = decisions.journal.begin_segment();
+        drop(decisions);
+        Answer::Later(Box::pin(async move {
+            let first = begun.await.map_err(|error| {
+                Refusal::new(Exception::Io, format!("the journal goes on in the file that it had: {error}"))
+            })?;
+            Ok(RollEditsResponse { new_segment_txid: first }.encode_to_vec())
+        }))
+    }
+
     /// Writes what is being mended to a file of the NameNode's machine (`hdfs dfsadmin -metasave`).
     fn metasave(&self, call: &Incoming) -> Answer {
         let request = match MetaSaveRequest::decode(call.argument.clone()) {
@@ -487,6 +509,7 @@ impl Calls for Service {
             "addBlock" if !is_ours => self.add_block(call),
             "metaSave" if !is_ours => self.metasave(&call),
             "refreshNodes" if !is_ours => self.refresh_nodes(&call),
+            "rollEdits" if !is_ours => self.roll_edits(&call),
             "saveNamespace" if !is_ours => self.save_namespace(&call),
             _ => self.decide(call, is_ours),
         }

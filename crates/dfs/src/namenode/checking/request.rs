@@ -17,6 +17,8 @@ pub struct CheckRequest {
     pub shown: Shown,
     /// Files that cannot be read are removed (`-delete`).
     pub removes: bool,
+    /// What can be read of them is copied to `/lost+found` before (`-move`).
+    pub moves: bool,
 }
 
 /// What a check looks at.
@@ -62,7 +64,7 @@ impl CheckRequest {
     pub fn parse(pairs: impl Iterator<Item = (String, String)>) -> Result<Self, (String, Refusal)> {
         let (mut path, mut user, mut subject, mut shown) =
             ("/".to_owned(), None, Subject::Files, Shown::default());
-        let (mut refused, mut removes) = (None, false);
+        let (mut refused, mut removes, mut moves) = (None, false, false);
         for (name, value) in pairs {
             match name.as_str() {
                 "path" => path = value,
@@ -92,11 +94,7 @@ impl CheckRequest {
                     subject = Subject::Blocks(blocks);
                 }
                 "delete" => removes = true,
-                "move" => {
-                    let message = "fsck -move is not supported by yeoul dfs: copy what can be read with 'hdfs dfs -get', and remove \
-                                   what is lost with -delete";
-                    refused = Some(Refusal::new(Exception::UnsupportedOperation, message));
-                }
+                "move" => moves = true,
                 "replicate" => {
                     let message =
                         "fsck -replicate is not supported by yeoul dfs: what is misplaced moves without it";
@@ -110,7 +108,9 @@ impl CheckRequest {
         }
         match refused {
             Some(refusal) => Err((path, refusal)),
-            None => Ok(Self { user: user.filter(|user| !user.is_empty()), path, subject, shown, removes }),
+            None => {
+                Ok(Self { user: user.filter(|user| !user.is_empty()), path, subject, shown, removes, moves })
+            }
         }
     }
 }
@@ -132,7 +132,9 @@ mod tests {
         assert_eq!((request.user.as_deref(), request.path.as_str()), (Some("judge"), "/a b"));
         assert_eq!(request.subject, Subject::Files);
         assert_eq!(request.shown, Shown { files: true, blocks: true, racks: true, ..Shown::default() });
-        assert!(!request.removes && parse(&[("delete", "1")]).unwrap().removes);
+        assert!(!request.removes && !request.moves);
+        let request = parse(&[("move", "1"), ("delete", "1")]).unwrap();
+        assert!(request.removes && request.moves);
         let request = parse(&[("ugi", ""), ("blockId", "blk_1 blk_-16_1002 ")]).unwrap();
         assert_eq!((request.user, request.path.as_str()), (None, "/"));
         assert_eq!(request.subject, Subject::Blocks(vec!["blk_1".to_owned(), "blk_-16_1002".to_owned()]));
@@ -141,7 +143,6 @@ mod tests {
     #[test]
     fn what_is_not_honoured_is_refused_by_its_name() {
         for (name, exception, words) in [
-            ("move", Exception::UnsupportedOperation, "fsck -move is not supported"),
             ("replicate", Exception::UnsupportedOperation, "fsck -replicate is not supported"),
             ("repair", Exception::HadoopIllegalArgument, "'repair' of fsck is unknown"),
         ] {

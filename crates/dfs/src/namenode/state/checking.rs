@@ -3,6 +3,7 @@
 mod blocks;
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use chrono::DateTime;
 
@@ -30,11 +31,20 @@ pub struct Check {
     /// The directories from the first one down to where the walk is, each with the name that was looked at last.
     levels: Vec<(InodeId, Box<[u8]>)>,
     file: Option<FileCheck>,
-    /// Files that cannot be read, which are to be removed before the next step.
-    lost: Vec<String>,
-    /// One of them could not be removed.
+    /// Files that cannot be read, which are to be copied or removed before the next step.
+    lost: Vec<LostFile>,
+    /// One of them could not be copied or removed.
     has_failed: bool,
     stage: Stage,
+}
+
+/// A file that cannot be read whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostFile {
+    /// Its path.
+    pub path: String,
+    /// The bytes of each of its blocks that can be read, in their order.
+    pub readable: Vec<Range<u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +80,22 @@ impl Check {
         &self.user
     }
 
-    /// The files that cannot be read and are to be removed now, before the next step.
-    pub fn take_lost(&mut self) -> Vec<String> {
+    /// The files that cannot be read and are to be copied or removed now, before the next step.
+    pub fn take_lost(&mut self) -> Vec<LostFile> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Notes that one of them could not be removed: the check fails in the end, as with HDFS.
+    /// True if what can be read of them is to be copied.
+    pub fn moves(&self) -> bool {
+        self.request.moves
+    }
+
+    /// True if they are to be removed.
+    pub fn removes(&self) -> bool {
+        self.request.removes
+    }
+
+    /// Notes that one of them could not be copied or removed: the check fails in the end, as with HDFS.
     pub fn note_failure(&mut self) {
         self.has_failed = true;
     }
@@ -159,6 +179,9 @@ impl State {
             }
             return Ok(true);
         }
+        if check.request.moves {
+            check.user.check_superuser("fsck -move")?;
+        }
         if check.request.subject == Subject::UnreadableBlocks {
             check.user.check_superuser("listCorruptFileBlocks")?;
         }
@@ -184,8 +207,12 @@ impl State {
             let is_lost = file.missing.0 + file.corrupt.0 > 0;
             if !is_over {
                 check.file = Some(file);
-            } else if is_lost && check.request.removes && self.tree.holder(file.id).is_none() {
-                check.lost.push(file.path);
+            } else if is_lost
+                && (check.request.removes || check.request.moves)
+                && self.tree.holder(file.id).is_none()
+            {
+                let readable = self.readable_blocks(file.id, now);
+                check.lost.push(LostFile { path: file.path, readable });
             }
             return Ok(looked_at.max(1));
         }
@@ -203,6 +230,22 @@ impl State {
             }
         }
         Ok(1)
+    }
+
+    /// The bytes of each block of a file that can be read.
+    fn readable_blocks(&self, file: InodeId, now: Now) -> Vec<Range<u64>> {
+        let blocks = self.tree.get(file).and_then(Inode::file).map_or(&[][..], |file| file.layout.blocks());
+        let mut end = 0;
+        let bytes = blocks.iter().map(|block| {
+            let block = self.blocks.block(*block);
+            let start = end;
+            end += block.length;
+            (block, start..end)
+        });
+        let readable = bytes.filter(|(block, bytes)| {
+            block.is_committed && !bytes.is_empty() && self.look_at_block(block, now).is_readable()
+        });
+        readable.map(|(_, bytes)| bytes).collect()
     }
 
     /// Goes into a directory, or begins with a file.

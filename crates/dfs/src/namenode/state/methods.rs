@@ -187,7 +187,6 @@ const UNSUPPORTED: &[&str] = &[
     "renameSnapshot",
     "renewDelegationToken",
     "restoreFailedStorage",
-    "rollEdits",
     "satisfyStoragePolicy",
     "upgradeStatus",
 ];

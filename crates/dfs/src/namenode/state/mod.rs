@@ -37,7 +37,7 @@ mod xattrs;
 #[cfg(test)]
 mod tests;
 
-pub use checking::{Check, refused_check};
+pub use checking::{Check, LostFile, refused_check};
 pub use figures::{Figures, NodeFigures};
 pub use image::Image;
 use leaving::Leaving;

@@ -3,8 +3,8 @@
 use super::State;
 use crate::ids::{BlockId, InodeId};
 use crate::namenode::datanodes::Datanode;
-use crate::namenode::namespace::Path;
-use crate::namenode::{AdminState, Context};
+use crate::namenode::namespace::{Path, User};
+use crate::namenode::{AdminState, Context, Now};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
@@ -130,13 +130,27 @@ impl State {
     ///
     /// # Errors
     /// `AccessControl`, and `Io` unless safe mode is on.
-    pub fn check_may_save(&self, user: &crate::namenode::namespace::User) -> Result<(), Refusal> {
+    pub fn check_may_save(&self, user: &User) -> Result<(), Refusal> {
         user.check_superuser("saveNamespace")?;
         if self.safe_mode.is_on() {
             return Ok(());
         }
         let message = "Safe mode should be turned ON in order to create namespace image.";
         Err(Refusal::new(Exception::Io, message))
+    }
+
+    /// Checks that somebody may have the journal begin a file now, as HDFS has it.
+    ///
+    /// # Errors
+    /// `AccessControl`, and `SafeMode` while that is on.
+    pub fn check_may_roll(&self, user: &User, now: Now) -> Result<(), Refusal> {
+        user.check_superuser("rollEditLog")?;
+        if !self.safe_mode.is_on() {
+            return Ok(());
+        }
+        let why = self.safe_mode.why(self.seen(now.steady_ms));
+        let message = format!("Log not rolled. Name node is in safe mode. {why}");
+        Err(Refusal::new(Exception::SafeMode, message))
     }
 
     pub(super) fn datanode_report(

@@ -14,7 +14,7 @@ impl Fixture {
             report += &text;
             steps += 1;
             // As the NameNode's HTTP port does it.
-            for src in check.take_lost() {
+            for LostFile { path: src, .. } in check.take_lost() {
                 let request = Bytes::from(calls::DeleteRequest { src, recursive: true }.encode_to_vec());
                 let Self { state, now, random, .. } = &mut *self;
                 let mut context = Context { now: *now, user, caller: None, ip: None, random };
@@ -147,6 +147,37 @@ fn files_that_cannot_be_read_are_removed_if_that_is_wanted_and_allowed() {
     let there = ["/d/lost", "/d/e/lost", "/d/whole", "/d/one", "/d/open"].map(|path| fixture.exists(path));
     assert_eq!(there, [false, false, true, true, true]);
     assert_has(&fixture.check("path=/d"), &["is HEALTHY"]);
+}
+
+#[test]
+fn what_can_be_read_of_a_lost_file_is_copied_before_the_check_goes_on() {
+    let mut fixture = Fixture::new(3);
+    let file = fixture.create("/d/f");
+    let mut before: Option<ExtendedBlock> = None;
+    for length in [MIB, MIB, MIB, 5] {
+        let block = fixture.add_block("/d/f", file, before.clone()).block;
+        (0..3).for_each(|number| fixture.notice(number, &block, length, false));
+        before = Some(ExtendedBlock { length: Some(length), ..block });
+    }
+    assert!(fixture.complete("/d/f", file, before));
+    fixture.write("/d/whole", 60);
+    let third = fixture.locations("/d/f").blocks[2].block.clone();
+    (0..3).for_each(|number| fixture.notice(number, &third, MIB, true));
+    let lost = |fixture: &mut Fixture, query: &[(&str, &str)]| {
+        let pairs = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut check = Check::new(CheckRequest::parse(pairs).unwrap(), fixture.user.clone());
+        let mut found = Vec::new();
+        while fixture.state.check_on(&mut check, fixture.now).is_some() {
+            found.extend(check.take_lost());
+        }
+        found
+    };
+    let readable = vec![0..MIB, MIB..2 * MIB, 3 * MIB..3 * MIB + 5];
+    let expected = [LostFile { path: "/d/f".to_owned(), readable }];
+    assert_eq!(lost(&mut fixture, &[("path", "/"), ("move", "1")]), expected);
+    assert_eq!(lost(&mut fixture, &[("path", "/")]), []);
+    let (report, _) = fixture.check_in_steps("path=/d&move=1", &user("stranger", &[]));
+    assert_has(&report, &["Superuser privilege is required", "FAILED"]);
 }
 
 #[test]

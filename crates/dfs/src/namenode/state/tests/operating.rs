@@ -72,6 +72,20 @@ fn refusals_are_in_the_words_of_hdfs() {
 }
 
 #[test]
+fn the_journal_begins_a_file_for_the_superuser_and_not_in_safe_mode() {
+    let mut fixture = Fixture::new(1);
+    let Fixture { state, now, user: root, .. } = &fixture;
+    assert_eq!(state.check_may_roll(root, *now), Ok(()));
+    let refusal = state.check_may_roll(&user("eve", &[]), *now).unwrap_err();
+    assert_eq!(refusal.exception, Exception::AccessControl);
+    let enter = calls::SafeModeRequest { action: 2, checked: None };
+    let _: BoolResponse = fixture.call("setSafeMode", &enter).unwrap();
+    let refusal = fixture.state.check_may_roll(&fixture.user, fixture.now).unwrap_err();
+    assert_eq!(refusal.exception, Exception::SafeMode);
+    assert!(refusal.message.starts_with("Log not rolled. Name node is in safe mode."), "{}", refusal.message);
+}
+
+#[test]
 fn open_files_come_in_pages_and_below_a_path_alone() {
     let mut fixture = Fixture::new(0);
     let list = |after, types: &[i32], path: Option<&str>| calls::OpenFilesRequest {
