@@ -117,7 +117,7 @@ impl User {
     ///
     /// # Errors
     /// `AccessControl`, with the text that Hadoop's tests look for.
-    pub fn check(&self, inode: &Inode, path: &str, tree: &Tree, access: Access) -> Result<(), Refusal> {
+    pub fn check(&self, inode: &Inode, tree: &Tree, access: Access) -> Result<(), Refusal> {
         if self.is_superuser {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl User {
         if is_allowed {
             return Ok(());
         }
-        let (user, access) = (&self.name, access.name());
+        let (user, access, path) = (&self.name, access.name(), tree.path_of(inode.id));
         let mut mode = inode.mode.symbolic(inode.is_directory());
         if !acl.is_empty() {
             mode.push('+');

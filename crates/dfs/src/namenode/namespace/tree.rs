@@ -180,7 +180,7 @@ impl Tree {
             let inode = self.inode(*found.last().expect("the root is always found"));
             let missing = components.len() - at;
             let Some(directory) = inode.directory() else { return Ok(Place { found, missing }) };
-            user.check(inode, path.text(), self, Access::Execute)?;
+            user.check(inode, self, Access::Execute)?;
             match self.find_child(directory, name.as_bytes()) {
                 Ok((child, _)) => found.push(child),
                 Err(_) => return Ok(Place { found, missing }),

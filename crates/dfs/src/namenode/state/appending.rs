@@ -36,7 +36,7 @@ impl State {
             return Err(Refusal::new(Exception::FileAlreadyExists, message));
         }
         check_client_name(client)?;
-        context.user.check(inode, src, &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         let is_striped = self.policy_of(id).is_some();
         let to_new_block = request.flags() & FLAG_NEW_BLOCK != 0;
         if is_striped && !to_new_block {

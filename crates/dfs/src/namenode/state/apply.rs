@@ -307,8 +307,7 @@ impl State {
         let owner = set.owner.as_ref().map(|name| self.tree.owners.intern(name));
         let group = set.group.as_ref().map(|name| self.tree.owners.intern(name));
         let inode = self.tree.inode_mut(id);
-        let mode = set.mode.map(Mode::new);
-        inode.mode = mode.map_or(inode.mode, |mode| if inode.is_directory() { mode } else { mode.of_file() });
+        inode.mode = set.mode.map_or(inode.mode, Mode::new);
         (inode.owner, inode.group) = (owner.unwrap_or(inode.owner), group.unwrap_or(inode.group));
         inode.modified_ms = set.modified_ms.unwrap_or(inode.modified_ms);
         inode.accessed_ms = set.accessed_ms.unwrap_or(inode.accessed_ms);

@@ -67,7 +67,7 @@ impl State {
     ) -> Result<Empty, Refusal> {
         let path = Path::parse(&request.src)?;
         let inode = self.existing(&path, context.user)?;
-        context.user.check(inode, path.text(), &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         // -1 leaves a time as it is.
         let said = |time: u64| (time.cast_signed() >= 0).then_some(time);
         let (modified_ms, accessed_ms) = (said(request.modified_ms), said(request.accessed_ms));
@@ -84,11 +84,13 @@ impl State {
         self.check_replication(request.replication, &request.src)?;
         let path = Path::parse(&request.src)?;
         let file = self.place(&path, context.user)?.inode().map(|id| self.tree.inode(id));
+        if let Some(inode) = file {
+            context.user.check(inode, &self.tree, Access::Write)?;
+        }
         let is_replicated = |inode: &&Inode| !inode.is_directory() && inode.policy == PolicyId::NONE;
         let Some(inode) = file.filter(is_replicated) else {
             return Ok(BoolResponse { result: false });
         };
-        context.user.check(inode, path.text(), &self.tree, Access::Write)?;
         let (counts, file) = (self.file_counts(inode), self.file_of(inode.id));
         let more = u64::from(request.replication.saturating_sub(file.replication.into()));
         let all = (counts.space + counts.reserved) / u64::from(file.replication.max(1));

@@ -253,7 +253,7 @@ impl State {
         let (path, shown) = (self.tree.path_of(inode.id), check.request.shown);
         let is_of_files = check.request.subject == Subject::Files;
         let Some(file) = inode.file() else {
-            check.user.check(inode, &path, &self.tree, Access::ReadExecute)?;
+            check.user.check(inode, &self.tree, Access::ReadExecute)?;
             if shown.files && is_of_files {
                 let _ = writeln!(text, "{path} <dir>");
             }
@@ -261,7 +261,7 @@ impl State {
             check.levels.push((inode.id, Box::default()));
             return Ok(());
         };
-        check.user.check(inode, &path, &self.tree, Access::Read)?;
+        check.user.check(inode, &self.tree, Access::Read)?;
         let policy = self.policy_of(inode.id);
         let is_open = self.tree.holder(inode.id).is_some();
         let (bytes, count) = (self.file_counts(inode).bytes, file.layout.blocks().len());

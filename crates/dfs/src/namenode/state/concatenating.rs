@@ -21,10 +21,10 @@ impl State {
         request: &ConcatRequest,
     ) -> Result<Vec<u8>, Refusal> {
         if request.sources.is_empty() {
-            return Err(illegal("No sources given".to_owned()));
+            return Err(Refusal::new(Exception::IllegalArgument, "No sources given"));
         }
         let target = self.file_to_concat(&request.target, context)?;
-        context.user.check(target, &request.target, &self.tree, Access::Write)?;
+        context.user.check(target, &self.tree, Access::Write)?;
         let mut blocks = concat_file(target, &request.target)?.layout.blocks().len();
         if self.tree.holder(target.id).is_some() {
             return Err(illegal(format!("concat: target file {} is under construction", request.target)));
@@ -77,9 +77,11 @@ impl State {
         to: &str,
         context: &Context<'_>,
     ) -> Result<usize, Refusal> {
-        context.user.check(source, path, &self.tree, Access::Read)?;
+        context.user.check(source, &self.tree, Access::Read)?;
         if source.id != InodeId::ROOT {
-            self.check_removal(source, context, path)?;
+            let parent = self.tree.inode(source.parent);
+            context.user.check(parent, &self.tree, Access::Write)?;
+            context.user.check_sticky(parent, source, path, &self.tree.owners)?;
         }
         let (file, into) = (concat_file(source, path)?, concat_file(target, to)?);
         let count = file.layout.blocks().len();

@@ -46,7 +46,7 @@ impl State {
         request: &MkdirsRequest,
     ) -> Result<BoolResponse, Refusal> {
         let path = Path::parse(&request.src)?;
-        let place = self.place(&path, context.user)?;
+        let place = self.place_of_new(&path, context.user)?;
         if let Some(id) = place.inode() {
             if self.tree.inode(id).is_directory() {
                 return Ok(BoolResponse { result: true });
@@ -55,11 +55,11 @@ impl State {
             return Err(Refusal::new(Exception::FileAlreadyExists, message));
         }
         path.check_new()?;
+        self.check_new_child(&place, context)?;
         if !request.create_parent && place.missing > 1 {
             let message = format!("Parent directory doesn't exist: {}", parent_text(path.text()));
             return Err(Refusal::new(Exception::FileNotFound, message));
         }
-        self.check_new_child(&place, context, &path)?;
         let growth = Growth { names: place.missing as u64, is_one_by_one: true, ..Growth::default() };
         self.check_quota(place.deepest(), growth)?;
         let mode = Mode::new(request.masked.mode);
@@ -85,20 +85,22 @@ impl State {
     ) -> Result<Vec<u8>, Refusal> {
         let path = Path::parse(&request.src)?;
         self.check_create_request(&path, request)?;
-        let place = self.place(&path, context.user)?;
-        let replaced = match place.inode() {
-            Some(id) => self.check_replaced(id, context, request)?,
-            None => None,
-        };
-        if replaced.is_none() {
-            if !request.create_parent && place.missing > 1 {
+        let place = self.place_of_new(&path, context.user)?;
+        self.check_ancestor(&place, context.user)?;
+        let replaced = place.inode();
+        match replaced {
+            Some(id) => self.check_path_of_replaced(id, context, request)?,
+            None if !request.create_parent && place.missing > 1 => {
                 let message = format!("Parent directory doesn't exist: {}", parent_text(path.text()));
                 return Err(Refusal::new(Exception::FileNotFound, message));
             }
-            self.check_new_child(&place, context, &path)?;
+            None => self.check_new_child(&place, context)?,
         }
         let above = replaced.map_or(place.deepest(), |replaced| self.tree.inode(replaced).parent);
         let policy = self.policy_of_new(above, request)?;
+        if let Some(id) = replaced {
+            self.check_replaced(id, context, request)?;
+        }
         // What is replaced makes room.
         let growth = Growth { names: place.missing as u64, is_one_by_one: true, ..Growth::default() };
         self.check_quota(above, growth)?;
@@ -236,49 +238,50 @@ impl State {
         Err(Refusal::new(Exception::Io, message))
     }
 
-    /// Checks that what is at the path may be replaced; the file that is, or none if the file is not to be there.
+    /// Checks that a file is at the path, and that the user may write it if it is to be replaced.
+    fn check_path_of_replaced(
+        &self,
+        id: InodeId,
+        context: &Context<'_>,
+        request: &CreateRequest,
+    ) -> Result<(), Refusal> {
+        let inode = self.tree.inode(id);
+        if inode.is_directory() {
+            let message = format!("{} already exists as a directory", request.src);
+            return Err(Refusal::new(Exception::FileAlreadyExists, message));
+        }
+        if request.flags & FLAG_OVERWRITE == 0 {
+            return Ok(());
+        }
+        context.user.check(inode, &self.tree, Access::Write)
+    }
+
+    /// Checks that the file at the path may be replaced.
     fn check_replaced(
         &mut self,
         id: InodeId,
         context: &Context<'_>,
         request: &CreateRequest,
-    ) -> Result<Option<InodeId>, Refusal> {
+    ) -> Result<(), Refusal> {
         let (path, client) = (&request.src, &request.client_name);
-        let is_open = self.tree.holder(id).is_some();
-        if request.flags & FLAG_OVERWRITE == 0 && is_open {
-            let steady_ms = context.now.steady_ms;
-            return Err(self.refuse_open_file(
-                id,
-                "CREATE_FILE",
-                (path.as_str(), client.as_str()),
-                steady_ms,
-            ));
+        if request.flags & FLAG_OVERWRITE == 0 {
+            if self.tree.holder(id).is_some() {
+                let (steady_ms, who) = (context.now.steady_ms, (path.as_str(), client.as_str()));
+                return Err(self.refuse_open_file(id, "CREATE_FILE", who, steady_ms));
+            }
+            let message = format!("{path} for client {} already exists", context.ip.unwrap_or_default());
+            return Err(Refusal::new(Exception::FileAlreadyExists, message));
         }
         let inode = self.tree.inode(id);
-        let exists = |message| Err(Refusal::new(Exception::FileAlreadyExists, message));
-        if inode.is_directory() {
-            return exists(format!("{path} already exists as a directory"));
-        }
-        if request.flags & FLAG_OVERWRITE == 0 {
-            return exists(format!("{path} for client {} already exists", context.ip.unwrap_or_default()));
-        }
-        context.user.check(inode, path, &self.tree, Access::Write)?;
         let parent = self.tree.inode(inode.parent);
-        context.user.check(parent, path, &self.tree, Access::Write)?;
-        context.user.check_sticky(parent, inode, path, &self.tree.owners)?;
-        Ok(Some(id))
+        context.user.check_sticky(parent, inode, path, &self.tree.owners)
     }
 
     /// Checks that the first missing name of a path may be made where it is missing.
-    pub(super) fn check_new_child(
-        &self,
-        place: &Place,
-        context: &Context<'_>,
-        path: &Path<'_>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn check_new_child(&self, place: &Place, context: &Context<'_>) -> Result<(), Refusal> {
         let parent = place.deepest();
         let directory = self.tree.parent_directory(parent)?;
-        context.user.check(self.tree.inode(parent), path.text(), &self.tree, Access::Write)?;
+        context.user.check(self.tree.inode(parent), &self.tree, Access::Write)?;
         if directory.children.len() >= DIRECTORY_ENTRIES_MAX {
             let message = format!(
                 "The directory item limit of {} is exceeded: limit={DIRECTORY_ENTRIES_MAX} items={}",

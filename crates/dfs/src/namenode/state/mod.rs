@@ -53,7 +53,7 @@ use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
 use super::hosts::Hosts;
 use super::leases::Leases;
-use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
+use super::namespace::{Access, Counts, Inode, Mode, Path, Place, Tree, User};
 use super::policies::Policies;
 use super::repair::{Hints, Orders, Queue};
 use super::retry_cache::RetryCache;
@@ -371,8 +371,34 @@ impl State {
     }
 
     /// Where a path leads.
+    /// Follows a path to what is there.
+    ///
+    /// # Errors
+    /// As of [`Tree::resolve`]; `AccessControl`, as HDFS has it, if a file is on the way.
     fn place(&self, path: &Path<'_>, user: &User) -> Result<Place, Refusal> {
-        self.tree.resolve(path, user)
+        self.place_unless_behind_file(path, user, Exception::AccessControl)
+    }
+
+    /// Follows a path at which something is to be made.
+    ///
+    /// # Errors
+    /// As of [`Tree::resolve`]; `ParentNotDirectory` if a file is on the way.
+    fn place_of_new(&self, path: &Path<'_>, user: &User) -> Result<Place, Refusal> {
+        self.place_unless_behind_file(path, user, Exception::ParentNotDirectory)
+    }
+
+    fn place_unless_behind_file(
+        &self,
+        path: &Path<'_>,
+        user: &User,
+        exception: Exception,
+    ) -> Result<Place, Refusal> {
+        let place = self.tree.resolve(path, user)?;
+        if place.missing > 0 && !self.tree.inode(place.deepest()).is_directory() {
+            let message = format!("{} (is not a directory)", self.tree.path_of(place.deepest()));
+            return Err(Refusal::new(exception, message));
+        }
+        Ok(place)
     }
 
     /// The inode at a path.
@@ -380,6 +406,13 @@ impl State {
         let place = self.place(path, user)?;
         let id = place.inode().ok_or_else(|| Refusal::missing(path.text()))?;
         Ok(self.tree.inode(id))
+    }
+
+    /// Checks that a user may change what the directories of a path have: the one with its last name, or else the last one that is there.
+    fn check_ancestor(&self, place: &Place, user: &User) -> Result<(), Refusal> {
+        let above = if place.missing > 0 { Some(place.deepest()) } else { place.parent() };
+        let Some(above) = above else { return Ok(()) };
+        user.check(self.tree.inode(above), &self.tree, Access::Write)
     }
 
     /// The policy by which a file is laid out, or a new file in a directory would be; none for whole replicas.

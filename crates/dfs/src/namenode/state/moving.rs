@@ -4,7 +4,7 @@ use super::State;
 use super::quotas::Growth;
 use crate::ids::InodeId;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Counts, Inode, Path, Place};
+use crate::namenode::namespace::{Access, Counts, Path, Place};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Delete, Rename, record::Change};
@@ -21,19 +21,18 @@ impl State {
         let path = Path::parse(&request.src)?;
         let place = self.place(&path, context.user)?;
         let refused = Ok(BoolResponse { result: false }.encode_to_vec());
+        self.check_removal(&place, context, path.text())?;
         let Some(id) = place.inode() else { return refused };
         let inode = self.tree.inode(id);
-        if id != InodeId::ROOT {
-            self.check_removal(inode, context, path.text())?;
-        } else if request.recursive {
+        if id == InodeId::ROOT && request.recursive {
             return refused;
         }
         if inode.directory().is_some_and(|directory| !directory.children.is_empty()) {
+            self.check_subtree(id, context, Access::All)?;
             if !request.recursive {
                 let message = format!("`{} is non empty': Directory is not empty", request.src);
                 return Err(Refusal::new(Exception::PathIsNotEmptyDirectory, message));
             }
-            self.check_subtree(id, context, path.text(), Access::All)?;
         }
         if id == InodeId::ROOT {
             return refused;
@@ -51,24 +50,23 @@ impl State {
         let refused = Ok(BoolResponse { result: false }.encode_to_vec());
         let (from, to) = (Path::parse(&request.src)?, Path::parse(&request.dst)?);
         to.check_new()?;
-        let Some(source) = self.place(&from, context.user)?.inode() else { return refused };
-        if source == InodeId::ROOT {
-            return refused;
-        }
+        let found = self.place(&from, context.user)?;
+        let mut place = self.place_of_new(&to, context.user)?;
         // Into a directory that is there, under the old name.
-        let mut place = self.place(&to, context.user)?;
         let into = place.inode().filter(|id| self.tree.inode(*id).is_directory());
         let text;
-        let to = match into {
-            Some(_) => {
-                let name = from.name().expect("the root is not moved");
+        let to = match (into, from.name()) {
+            (Some(_), Some(name)) => {
                 text = format!("{}/{name}", request.dst.trim_end_matches('/'));
                 let into = Path::parse(&text)?;
-                place = self.place(&into, context.user)?;
+                place = self.place_of_new(&into, context.user)?;
                 into
             }
-            None => to,
+            _ => to,
         };
+        self.check_removal(&found, context, from.text())?;
+        self.check_ancestor(&place, context.user)?;
+        let Some(source) = found.inode().filter(|source| *source != InodeId::ROOT) else { return refused };
         if place.inode() == Some(source) {
             return Ok(BoolResponse { result: true }.encode_to_vec());
         }
@@ -78,8 +76,7 @@ impl State {
         if !is_possible {
             return refused;
         }
-        self.check_removal(self.tree.inode(source), context, from.text())?;
-        self.check_new_child(&place, context, &to)?;
+        self.check_new_child(&place, context)?;
         self.check_rename_quota(source, place.deepest(), None)?;
         let change = rename_record(source, place.deepest(), &to, None);
         Ok(self.commit_once(context, change, &BoolResponse { result: true }))
@@ -95,14 +92,17 @@ impl State {
         to.check_new()?;
         let (src, dst) = (&request.src, &request.dst);
         let refused = |exception, message: String| Err(Refusal::new(exception, message));
-        let Some(source) = self.place(&from, context.user)?.inode() else {
+        let found = self.place(&from, context.user)?;
+        let place = self.place_of_new(&to, context.user)?;
+        self.check_removal(&found, context, from.text())?;
+        self.check_ancestor(&place, context.user)?;
+        let Some(source) = found.inode() else {
             return refused(Exception::FileNotFound, format!("rename source {src} is not found."));
         };
         if source == InodeId::ROOT || to.is_root() {
             let which = if source == InodeId::ROOT { "source" } else { "destination" };
             return refused(Exception::Io, format!("rename {which} cannot be the root"));
         }
-        let place = self.place(&to, context.user)?;
         if place.inode() == Some(source) {
             let message = format!("The source {src} and destination {dst} are the same");
             return refused(Exception::FileAlreadyExists, message);
@@ -111,9 +111,8 @@ impl State {
             let message = format!("Rename destination {dst} is a directory or file under source {src}");
             return refused(Exception::Io, message);
         }
-        self.check_removal(self.tree.inode(source), context, from.text())?;
         let replaced = match place.inode() {
-            Some(replaced) => Some(self.check_rename_replaces(source, replaced, context, request)?),
+            Some(_) => Some(self.check_rename_replaces(source, &place, context, request)?),
             None => None,
         };
         let Some(parent) = place.parent() else {
@@ -125,7 +124,7 @@ impl State {
             return refused(Exception::ParentNotDirectory, message);
         }
         if replaced.is_none() {
-            self.check_new_child(&Place { found: vec![parent], missing: 1 }, context, &to)?;
+            self.check_new_child(&Place { found: vec![parent], missing: 1 }, context)?;
         }
         self.check_rename_quota(source, parent, replaced)?;
         let change = rename_record(source, parent, &to, replaced);
@@ -158,10 +157,11 @@ impl State {
     fn check_rename_replaces(
         &self,
         source: InodeId,
-        replaced: InodeId,
+        place: &Place,
         context: &Context<'_>,
         request: &RenameRequest,
     ) -> Result<InodeId, Refusal> {
+        let replaced = place.deepest();
         let (from, over) = (self.tree.inode(source), self.tree.inode(replaced));
         let (src, dst) = (&request.src, &request.dst);
         let refused = |exception, message: String| Err(Refusal::new(exception, message));
@@ -176,20 +176,23 @@ impl State {
         if over.directory().is_some_and(|directory| !directory.children.is_empty()) {
             return refused(Exception::Io, format!("rename destination directory is not empty: {dst}"));
         }
-        self.check_removal(over, context, dst)?;
+        self.check_removal(place, context, dst)?;
         Ok(replaced)
     }
 
-    /// Checks that an inode may be taken out of its directory.
+    /// Checks that what a path names may be taken out of its directory, as far as that is there: whether something is in it is not looked at.
     pub(super) fn check_removal(
         &self,
-        inode: &Inode,
+        place: &Place,
         context: &Context<'_>,
         path: &str,
     ) -> Result<(), Refusal> {
-        let parent = self.tree.inode(inode.parent);
-        context.user.check(parent, path, &self.tree, Access::Write)?;
-        context.user.check_sticky(parent, inode, path, &self.tree.owners)
+        let Some(parent) = place.parent().map(|parent| self.tree.inode(parent)) else { return Ok(()) };
+        context.user.check(parent, &self.tree, Access::Write)?;
+        match place.inode() {
+            Some(id) => context.user.check_sticky(parent, self.tree.inode(id), path, &self.tree.owners),
+            None => Ok(()),
+        }
     }
 }
 

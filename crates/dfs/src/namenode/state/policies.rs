@@ -111,7 +111,7 @@ impl State {
         verb: &str,
     ) -> Result<InodeId, Refusal> {
         let inode = self.existing_for_policy(path, context)?;
-        context.user.check(inode, path, &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         if !inode.is_directory() {
             let message = format!("Attempt to {verb} an erasure coding policy for a file {path}");
             return Err(Refusal::new(Exception::Io, message));

@@ -52,7 +52,7 @@ impl State {
             }
             return Ok(ListingResponse { listing: Some(Listing { entries: vec![entry], remaining: 0 }) });
         };
-        context.user.check(inode, path.text(), &self.tree, Access::ReadExecute)?;
+        context.user.check(inode, &self.tree, Access::ReadExecute)?;
         let (children, count) = self.tree.children_after(directory, &request.start_after);
         let (mut entries, mut locations) = (Vec::new(), 0);
         for child in children.take(LISTING_ENTRIES_MAX) {
@@ -82,7 +82,7 @@ impl State {
         if inode.is_directory() {
             return Err(Refusal::not_a_file(&request.src));
         }
-        context.user.check(inode, path.text(), &self.tree, Access::Read)?;
+        context.user.check(inode, &self.tree, Access::Read)?;
         self.check_readable_by_superuser(id, context.user)?;
         let located = self.located_blocks(inode, request.offset, request.length, context);
         if self.safe_mode.is_startup() && located.blocks.iter().any(|block| block.locations.is_empty()) {
@@ -159,7 +159,7 @@ impl State {
         let wanted = [(4, Access::Read), (2, Access::Write), (1, Access::Execute)];
         for (bit, access) in wanted {
             if request.mode & bit != 0 {
-                context.user.check(inode, path.text(), &self.tree, access)?;
+                context.user.check(inode, &self.tree, access)?;
             }
         }
         Ok(Empty {})
@@ -173,7 +173,7 @@ impl State {
         let path = Path::parse(&request.src)?;
         let inode = self.existing(&path, context.user)?;
         if inode.is_directory() {
-            self.check_subtree(inode.id, context, path.text(), Access::ReadExecute)?;
+            self.check_subtree(inode.id, context, Access::ReadExecute)?;
         }
         // As HDFS has it: a directory is called by its own policy only.
         let policy = match (self.policies.of(inode.policy), inode.policy) {
@@ -189,7 +189,8 @@ impl State {
             files: counts.files,
             directories: counts.directories,
             quota: quota.names.unwrap_or(NO_QUOTA),
-            space_consumed: counts.space,
+            // As in HDFS, a block that is written counts as a full one.
+            space_consumed: counts.space + counts.reserved,
             space_quota: quota.space.unwrap_or(NO_QUOTA),
             policy: Some(policy.to_owned()),
         };
@@ -201,7 +202,6 @@ impl State {
         &self,
         id: crate::ids::InodeId,
         context: &Context<'_>,
-        path: &str,
         access: Access,
     ) -> Result<(), Refusal> {
         if context.user.is_superuser {
@@ -212,7 +212,7 @@ impl State {
             let is_full = |directory: &crate::namenode::namespace::Directory| !directory.children.is_empty();
             inode.directory().is_some_and(is_full)
         });
-        full.try_for_each(|inode| context.user.check(inode, path, &self.tree, access))
+        full.try_for_each(|inode| context.user.check(inode, &self.tree, access))
     }
 
     pub(super) fn is_file_closed(

@@ -53,7 +53,7 @@ impl State {
         if inode.is_directory() {
             return Err(Refusal::not_a_file(&request.src));
         }
-        context.user.check(inode, &request.src, &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         self.take_over(id, context.now);
         Ok(BoolResponse { result: self.tree.holder(id).is_none() })
     }

@@ -57,7 +57,7 @@ impl State {
         policy: Option<&StoragePolicy>,
     ) -> Result<Empty, Refusal> {
         let inode = self.existing_for_storage_policy(path, context)?;
-        context.user.check(inode, path, &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         let illegal = |message: String| Err(Refusal::new(Exception::HadoopIllegalArgument, message));
         if !inode.is_directory() {
             if let Some(policy) = policy.filter(|policy| policy.is_of_new_files) {

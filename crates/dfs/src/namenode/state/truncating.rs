@@ -21,7 +21,7 @@ impl State {
         let (path, length) = (&request.src, request.length);
         let inode = self.existing(&Path::parse(path)?, context.user)?;
         let id = inode.id;
-        context.user.check(inode, path, &self.tree, Access::Write)?;
+        context.user.check(inode, &self.tree, Access::Write)?;
         let file = inode.file().ok_or_else(|| Refusal::not_a_file(path))?;
         if self.policy_of(id).is_some() {
             let message = format!("Cannot truncate file with striped block {path}");

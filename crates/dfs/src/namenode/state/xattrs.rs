@@ -111,7 +111,7 @@ impl State {
     fn visible_xattrs(&self, path: &Path<'_>, user: &User) -> Result<Vec<&XAttr>, Refusal> {
         self.check_xattrs_enabled()?;
         let inode = self.existing(path, user)?;
-        user.check(inode, path.text(), &self.tree, Access::Read)?;
+        user.check(inode, &self.tree, Access::Read)?;
         let is_visible = |xattr: &&XAttr| match xattr.namespace {
             Namespace::User => true,
             Namespace::Trusted => user.is_superuser,
@@ -169,7 +169,7 @@ impl State {
         if inode.is_directory() && inode.mode.is_sticky() {
             return user.check_owner(inode, path.text(), &self.tree.owners);
         }
-        user.check(inode, path.text(), &self.tree, Access::Write)
+        user.check(inode, &self.tree, Access::Write)
     }
 
     fn commit_xattr(

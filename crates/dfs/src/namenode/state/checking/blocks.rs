@@ -236,8 +236,7 @@ impl State {
         let mut at = file;
         while at != InodeId::ROOT {
             at = self.tree.inode(at).parent;
-            let path = self.tree.path_of(at);
-            user.check(self.tree.inode(at), &path, &self.tree, Access::Execute)?;
+            user.check(self.tree.inode(at), &self.tree, Access::Execute)?;
         }
         Ok(())
     }

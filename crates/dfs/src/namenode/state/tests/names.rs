@@ -37,7 +37,7 @@ fn owners_groups_and_modes_decide() {
     let (exception, message) = fixture.refused("create", &create("/people/g", 1));
     assert_eq!(exception, Exception::AccessControl);
     let expected =
-        "Permission denied: user=alice, access=WRITE, inode=\"/people/g\":root:supergroup:drwxr-xr-x";
+        "Permission denied: user=alice, access=WRITE, inode=\"/people\":root:supergroup:drwxr-xr-x";
     assert_eq!(message, expected);
     let message = fixture.refused("setOwner", &own("/people/alice/f", "bob", "staff")).1;
     assert_eq!(message, "User alice is not a super user (non-super user cannot change owner).");
@@ -86,7 +86,7 @@ fn renames_and_deletions_go_as_in_hdfs() {
     };
     assert!(!old("/none", "/x") && !old("/", "/c") && !old("/a", "/a/b") && !old("/a", "/a"));
     assert!(!old("/a/f", "/c"), "the directory has that name");
-    assert!(!old("/a/f", "/none/f") && !old("/a/f", "/c/f/g"));
+    assert!(!old("/a/f", "/none/f"));
     assert!(old("/a/f", "/a/f") && old("/a/f", "/a"), "it is there already");
     assert!(old("/a/f", "/a/b") && old("/a/b/f", "/a/g"));
     let mut new =
@@ -111,6 +111,70 @@ fn renames_and_deletions_go_as_in_hdfs() {
     };
     assert!(!gone("/", true) && !gone("/none", true) && gone("/c", true) && gone("/a/b", false));
     assert!(!fixture.exists("/c/f"));
+}
+
+#[test]
+fn behind_a_file_is_nothing_and_nothing_is_made() {
+    let mut fixture = Fixture::new(1);
+    let file = fixture.create("/d/f");
+    assert!(fixture.complete("/d/f", file, None));
+    let src = calls::PathRequest { src: "/d/f/g/h".to_owned() };
+    let is_file = "/d/f (is not a directory)".to_owned();
+    for method in ["getFileInfo", "getContentSummary", "isFileClosed"] {
+        assert_eq!(fixture.refused(method, &src), (Exception::AccessControl, is_file.clone()), "{method}");
+    }
+    let refused = [
+        fixture.refused("delete", &delete("/d/f/g", true)),
+        fixture.refused("rename", &rename("/d/f/g", "/e", false)),
+        fixture.refused("rename2", &rename("/d/f/g", "/e", true)),
+    ];
+    assert_eq!(refused, [(); 3].map(|()| (Exception::AccessControl, is_file.clone())));
+    let orphan = calls::CreateRequest { create_parent: false, ..create("/d/f/g/h", 1) };
+    let refused = [
+        fixture.refused("create", &orphan),
+        fixture.refused("mkdirs", &mkdirs("/d/f/g/h", 0o755, false)),
+        fixture.refused("rename", &rename("/d", "/d/f/g", false)),
+        fixture.refused("rename2", &rename("/none", "/d/f/g", true)),
+    ];
+    assert_eq!(refused, [(); 4].map(|()| (Exception::ParentNotDirectory, is_file.clone())));
+}
+
+#[test]
+fn who_may_not_change_a_directory_learns_that_first() {
+    let mut fixture = Fixture::new(1);
+    fixture.mkdir("/d/full/deep");
+    let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/own", 0o777, true)).unwrap();
+    fixture.create("/d/f");
+    fixture.user = user("alice", &[]);
+    let file = fixture.create("/own/f");
+    assert!(fixture.complete("/own/f", file, None));
+    let denied = |inode: &str| {
+        let message = format!(
+            "Permission denied: user=alice, access=WRITE, inode=\"{inode}\":root:supergroup:drwxr-xr-x"
+        );
+        (Exception::AccessControl, message)
+    };
+    let none = calls::CreateRequest { replication: 0, ..create("/d/f", 1) };
+    let orphan = calls::CreateRequest { create_parent: false, ..create("/d/x/y", 1) };
+    let refused = [
+        ("of a file that is there", fixture.refused("create", &none)),
+        ("where a directory is", fixture.refused("create", &create("/d/full", 3))),
+        ("without a parent", fixture.refused("create", &orphan)),
+        ("without a parent", fixture.refused("mkdirs", &mkdirs("/d/x/y", 0o755, false))),
+        ("of nothing", fixture.refused("delete", &delete("/d/none", true))),
+        ("from there", fixture.refused("rename", &rename("/d/none", "/own/g", false))),
+        ("to itself", fixture.refused("rename", &rename("/d/f", "/d/f", false))),
+        ("into it", fixture.refused("rename", &rename("/own/f", "/d", false))),
+        ("of nothing to there", fixture.refused("rename2", &rename("/own/none", "/d/g", false))),
+        ("over what is there", fixture.refused("rename2", &rename("/own/f", "/d/full", false))),
+    ];
+    for (what, refused) in refused {
+        assert_eq!(refused, denied("/d"), "{what}");
+    }
+    let set = calls::SetReplicationRequest { src: "/d/full".to_owned(), replication: 2 };
+    assert_eq!(fixture.refused("setReplication", &set), denied("/d/full"));
+    fixture.user = user("root", &[]);
+    assert_eq!(fixture.refused("create", &none).0, Exception::Io, "no copy at all");
 }
 
 #[test]
