@@ -4,6 +4,7 @@ mod acls;
 mod administering;
 mod appending;
 mod balancing;
+mod bounds;
 mod checking;
 mod concatenating;
 mod counts;
