@@ -1,10 +1,11 @@
 """What operators ask of a cluster, with Hadoop's own tools: `hdfs fsck` of whole, open, coded and lost files; the beans of `/jmx`;
-`hdfs dfsadmin`; DataNodes that leave, are away for a while or are not let in, by files of hosts.
+`hdfs dfsadmin`; DataNodes that leave, are away for a while or are not let in, by files of hosts; the trash of users, which the NameNode empties.
 
 Usage: operators.py [--short]    exits 1 if an answer is not what it must be
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import random
@@ -96,8 +97,7 @@ def checks(cluster: Cluster, stranger: Shell):
     says("fsck -blockId", ["fsck", "-blockId", f"blk_{block}"], 0, f"Block Id: blk_{block}\nBlock belongs to: /", "is HEALTHY")
     says("fsck -blockId of nothing", ["fsck", "-blockId", "blk_5"], 0, "Block blk_5 does not exist")
     says("fsck of no path", ["fsck", "/none"], 0, "does not exist")
-    for option in ["-move", "-replicate"]:
-        says(f"fsck {option} is refused", ["fsck", "/", option], 255, f"fsck {option} is not supported by yeoul dfs", "FAILED")
+    says("fsck -replicate is refused", ["fsck", "/", "-replicate"], 255, "fsck -replicate is not supported by yeoul dfs", "FAILED")
     says("-chmod", ["-chmod", "700", "/private"], 0)
     code, printed = stranger("fsck", "/")
     findings.right("fsck of what somebody may not see", code == 255 and b"Permission denied: user=stranger" in printed, printed)
@@ -150,7 +150,7 @@ def administers(cluster: Cluster, stranger: Shell):
     text = written.read_text() if written.exists() else ""
     findings.right("what -metasave wrote", f"Live Datanodes: {DATANODES}\n" in text and "Metasave: Blocks being reconstructed: 0\n" in text, text)
     says("-metasave elsewhere", [*admin, "-metasave", "../mended"], 255, "is no name of a file")
-    says("-rollEdits", [*admin, "-rollEdits"], 255, "rollEdits is not supported by yeoul dfs")
+    says("-fetchImage", [*admin, "-fetchImage", folder], 255, "failed with status code 501")
     says("-setBalancerBandwidth", [*admin, "-setBalancerBandwidth", 7654321], 0, "Balancer bandwidth is set to 7654321")
     for name, address in ipc.items():
         cluster.until(f"-getBalancerBandwidth of {name}", [*admin, "-getBalancerBandwidth", address], 0, "Balancer bandwidth is 7654321 bytes per second.")
@@ -160,7 +160,7 @@ def administers(cluster: Cluster, stranger: Shell):
     says("-triggerBlockReport", [*admin, "-triggerBlockReport", one], 0, "Triggering a full block report on")
     says("-triggerBlockReport -incremental", [*admin, "-triggerBlockReport", "-incremental", one], 0, "Triggering an incremental block report on")
     says("-evictWriters", [*admin, "-evictWriters", one], 0, "Requested writer eviction to datanode")
-    for words in [["-metasave", "x"], ["-saveNamespace"], ["-setBalancerBandwidth", 1], ["-refreshNodes"], ["-evictWriters", one], ["-shutdownDatanode", one]]:
+    for words in [["-metasave", "x"], ["-saveNamespace"], ["-setBalancerBandwidth", 1], ["-refreshNodes"], ["-evictWriters", one], ["-shutdownDatanode", one], ["-rollEdits"]]:
         code, printed = stranger(*admin, *words)
         is_refused = code == 255 and b"uperuser privilege is required" in printed
         findings.right(f"{words[0]} of a stranger", is_refused, (code, printed))
@@ -169,6 +169,36 @@ def administers(cluster: Cluster, stranger: Shell):
     findings.right("the DataNode ends", process.wait(timeout=30) == 0)
     cluster.servers.start("datanode0")
     cluster.until("the DataNode is back", [*admin, "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
+
+
+def rolls(cluster: Cluster):
+    """The journal goes on in a new file, and those before it stay as they are."""
+    journal = cluster.servers.folder / "namenode"
+
+    def files() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in journal.glob("journal*")}
+
+    def roll() -> int:
+        text = cluster.says("-rollEdits", ["dfsadmin", "-rollEdits"], 0, "Successfully rolled edit logs.\nNew segment starts at txid ")
+        return int(text.split("starts at txid ")[1].split()[0])
+
+    first = roll()
+    closed = files()
+    begun = [name for name in closed if int("".join(filter(str.isdigit, name)), 10) == first]
+    cluster.findings.right("the new file is called after its first record", len(begun) == 1, (first, list(closed)))
+    cluster.says("a change behind it", ["-mkdir", "/rolled"], 0)
+    second = roll()
+    now = files()
+    is_kept = all(now.get(name) == content for name, content in closed.items() if name not in begun)
+    cluster.findings.right("files before it do not change", is_kept and second > first and len(now) == len(closed) + 1, list(now))
+    cluster.says("-safemode enter", ["dfsadmin", "-safemode", "enter"], 0, "Safe mode is ON")
+    cluster.says("-rollEdits in safe mode", ["dfsadmin", "-rollEdits"], 255, "Log not rolled. Name node is in safe mode.")
+    cluster.says("-safemode leave", ["dfsadmin", "-safemode", "leave"], 0, "Safe mode is OFF")
+    cluster.servers.kill("namenode")
+    cluster.servers.start("namenode")
+    cluster.until("the NameNode reads all of them", ["-test", "-d", "/rolled"], 0)
+    cluster.until("it knows all DataNodes again", ["dfsadmin", "-report", "-live"], 0, f"Live datanodes ({DATANODES}):")
+    cluster.until("it is out of safe mode", ["dfsadmin", "-safemode", "get"], 0, "Safe mode is OFF")
 
 
 def listings(cluster: Cluster, *paths: str) -> list[str]:
@@ -202,6 +232,49 @@ def losses(cluster: Cluster, stranger: Shell):
     cluster.says("nothing else is lost", ["fsck", "/"], 0, "is HEALTHY")
     cluster.servers.start(name)
     cluster.until("fsck when it is back", ["fsck", "/"], 0, "Status: HEALTHY", "is HEALTHY")
+
+
+def remains(cluster: Cluster, stranger: Shell):
+    """`hdfs fsck -move` of a file whose third block is lost: what is left of it is in two files of /lost+found."""
+    says, right, path = cluster.says, cluster.findings.right, "/whole/deep/remains"
+    content = cluster.put(path, 4 * MIB + 5, f"-Ddfs.blocksize={MIB}", "-Ddfs.replication=1")
+    says("-chmod", ["-chmod", "640", path], 0)
+    coded = cluster.put("/coded/remains", 7 * MIB, f"-Ddfs.blocksize={MIB}")
+    report = says("fsck of its blocks", ["fsck", "/", "-files", "-blocks"], 0)
+
+    def block_of(path: str, number: int) -> str:
+        return report.split(f"\n{path} ")[1].split(f"\n{number}. ")[1].split(":")[1].split()[0].rsplit("_", 1)[0]
+
+    third, group = block_of(path, 2), int(block_of("/coded/remains", 0).removeprefix("blk_"))
+    for name in [third, *[f"blk_{group + unit}" for unit in range(3)]]:
+        [found] = [file for file in cluster.servers.block_files() if file.name == name]
+        found.write_bytes(random.Random(name).randbytes(found.stat().st_size))
+        found.write_bytes(found.read_bytes()[:-1])
+    for lost in [path, "/coded/remains"]:
+        code, _ = cluster.shell("-cat", lost)
+        right(f"{lost} cannot be read", code != 0, code)
+    cluster.until("fsck knows both", ["fsck", "/"], 1, "CORRUPT FILES:\t1", "is CORRUPT")
+    code, printed = stranger("fsck", "/whole", "-move")
+    right("fsck -move of a stranger", code == 255 and b"Superuser privilege is required" in printed, (code, printed))
+    says("fsck -move", ["fsck", "/", "-move"], 1, f"{path}: ", "is CORRUPT")
+    says("the file is there still", ["-test", "-e", path], 0)
+    for piece, expected in [("0", content[: 2 * MIB]), ("1", content[3 * MIB :])]:
+        code, got = cluster.shell.got(f"/lost+found{path}/{piece}", cluster.servers.folder / "got")
+        right(f"piece {piece} has what is left", code == 0 and got == expected, (code, len(got)))
+    code, got = cluster.shell.got("/lost+found/coded/remains/0", cluster.servers.folder / "got")
+    right("what is left of a coded file", code == 0 and got == coded[3 * MIB :], (code, len(got)))
+    listed = says("-ls of them", ["-ls", f"/lost+found{path}"], 0, "Found 2 items")
+    right("they have the mode of the file", listed.count("-rw-r-----") == 2, listed)
+    says("nothing else is there", ["-ls", "/lost+found"], 0, "Found 2 items")
+    code, printed = stranger("-ls", f"/lost+found{path}")
+    right("who may not read the file may not read them", code == 1 and b"Permission denied" in printed, printed)
+    says("fsck -move again", ["fsck", "/whole", "-move", "-delete"], 255, f"'/lost+found{path}' is there already", "FAILED")
+    says("the file is there still", ["-test", "-e", path], 0)
+    says("the remains are moved away", ["-mv", "/lost+found/whole", "/lost+found/taken"], 0)
+    says("fsck -move -delete", ["fsck", "/whole", "-move", "-delete"], 1, "is CORRUPT")
+    says("the file is gone", ["-test", "-e", path], 1)
+    says("fsck -delete", ["fsck", "/coded", "-delete"], 1, "is CORRUPT")
+    says("all is well", ["fsck", "/"], 0, "is HEALTHY")
 
 
 def transfer_address(servers: Servers, name: str) -> str:
@@ -304,6 +377,68 @@ def racks(findings: Findings):
                 cluster.until(f"a {name} without an answer holds nobody up", ["dfsadmin", "-printTopology"], 0, "Rack: /default-rack\n", "Rack: /its-own\n")
 
 
+class Trash:
+    """What a user throws away, and what the NameNode makes of it while other things are judged."""
+
+    # As it is called in the home of the user who runs the judge.
+    PLACE = ".Trash"
+
+    def __init__(self, findings: Findings, servers: Servers, shell: Shell):
+        """A file is thrown away. Beside it are checkpoints from before, and the NameNode is killed."""
+        self.cluster = Cluster(findings, servers, shell, 0)
+        says = self.cluster.says
+        self.content = self.cluster.put("/thrown", MIB)
+        says("-rm", ["-rm", "/thrown"], 0)
+        says("it is in the trash", ["-test", "-e", f"{self.PLACE}/Current/thrown"], 0)
+        self.old, self.young = self.checkpoint(minutes=10), self.checkpoint(minutes=0.5)
+        for name in [self.old, self.young, "notes"]:
+            says(f"there is {name}", ["-mkdir", "-p", f"{self.PLACE}/{name}/d"], 0)
+        servers.kill("namenode")
+        servers.start("namenode")
+
+    @staticmethod
+    def checkpoint(minutes: float) -> str:
+        """What a checkpoint is called that was made some minutes ago."""
+        return time.strftime("%y%m%d%H%M%S", time.gmtime(time.time() - 60 * minutes))
+
+    def listed(self) -> set[str]:
+        code, printed = self.cluster.shell("-ls", "-C", self.PLACE)
+        return {line.rsplit("/", 1)[1] for line in printed.decode().splitlines() if "/" in line} if code == 0 else set()
+
+    def is_emptied(self, short: bool):
+        """The trash has become a checkpoint, an old one is gone, and younger ones are there; later the first goes before the second."""
+        cluster, right = self.cluster, self.cluster.findings.right
+        made = self.made({self.young, "notes"})
+        code, got = cluster.shell.got(f"{self.PLACE}/{made}/thrown", cluster.servers.folder / "got")
+        right("the checkpoint has what was thrown away", code == 0 and got == self.content, code)
+        right("the old one is gone, the others are not", self.listed() == {made, self.young, "notes"}, self.listed())
+        if short:
+            return
+        cluster.put("/later", MIB)
+        cluster.says("-rm of another one", ["-rm", "/later"], 0)
+        second = self.made({self.young, "notes", made})
+        kept = {made, second, "notes"}
+        right("the next checkpoint takes its place beside the first", made in kept and self.listed() >= {made, second}, self.listed())
+
+        def is_gone():
+            if made in self.listed():
+                raise OSError(self.listed())
+
+        wait_until(is_gone, "the end of the first checkpoint", seconds=200)
+        right("the first goes, the second is kept", self.listed() == {second, "notes"}, self.listed())
+
+    def made(self, known: set[str]) -> str:
+        """The checkpoint that has come, with nothing left in the current one."""
+
+        def comes():
+            new = self.listed() - known - {self.old}
+            if len(new) != 1 or "Current" in new:
+                raise OSError(new)
+            return new.pop()
+
+        return wait_until(comes, "a checkpoint", seconds=90)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a minute or less")
@@ -311,8 +446,12 @@ def main() -> int:
     findings = Findings()
     [http_port] = free_ports(1)
     pages = NO_CACHE | {"dfs.namenode.http-address": f"127.0.0.1:{http_port}"}
-    with tempfile.TemporaryDirectory(prefix="operators-") as place:
+    with tempfile.TemporaryDirectory(prefix="operators-") as place, contextlib.ExitStack() as stack:
         folder = pathlib.Path(place)
+        (folder / "trash").mkdir()
+        minutes = ("-D", "fs.trash.interval=2", "-D", "fs.trash.checkpoint.interval=1")
+        thrown = stack.enter_context(Servers(folder / "trash", 1, namenode=minutes))
+        trash = Trash(findings, thrown, stack.enter_context(Shell(thrown.address, settings={"dfs.replication": "1"})))
         included, excluded = folder / "included", folder / "excluded"
         included.write_text("")
         excluded.write_text("")
@@ -326,8 +465,11 @@ def main() -> int:
                 beans(cluster)
                 administers(cluster, stranger)
                 losses(cluster, stranger)
+                remains(cluster, stranger)
                 hosts(cluster, included, excluded)
-    racks(findings)
+                rolls(cluster)
+        racks(findings)
+        trash.is_emptied(arguments.short)
     if not arguments.short:
         maintenance(findings)
     return findings.wrong

@@ -32,8 +32,9 @@ class Hdfs(Servers):
         self.address = f"127.0.0.1:{port}"
         self.running = []
 
-    def start(self, datanodes: int):
-        common = {
+    def start(self, datanodes: int, settings: dict | None = None):
+        """Starts the servers, with these settings beside the addresses."""
+        common = (settings or {}) | {
             "fs.defaultFS": f"hdfs://{self.address}",
             "dfs.namenode.rpc-address": self.address,
             "dfs.namenode.http-address": f"127.0.0.1:{self.http_port}",

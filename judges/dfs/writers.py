@@ -251,7 +251,8 @@ def rounds(number: int) -> list:
         Round("RS-6-3, one restarted", 11, [(0.5, restart_writing)], **coded),
         Round("RS-6-3, one frozen for 90 s", 11, [(0.5, freeze_writing(90))], **coded),
         Round("RS-6-3, one full", 11, [(0.5, fill_writing)], **coded, **disk),
-        Round("RS-6-3, all restarted in turn", 11, rolling, seconds=60, **coded),
+        # While a group is written the client gives up each unit whose DataNode is restarted, and stands three of them.
+        Round("RS-6-3, all restarted in turn", 11, rolling, seconds=60, settings={"dfs.blocksize": str(4 * MIB)}, **coded),
         Round("RS-6-3, NameNode killed twice, one killed", 11, namenode, seconds=12, settings=RETRIES, **coded),
         FlushedRound("flushes, 4 nodes, one killed", 4, [(0.5, kill_writing(0))]),
         FlushedRound("flushes, 11 nodes, two killed", 11, two),
