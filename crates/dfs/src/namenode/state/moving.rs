@@ -4,7 +4,7 @@ use super::State;
 use super::quotas::Growth;
 use crate::ids::InodeId;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Counts, Path, Place};
+use crate::namenode::namespace::{Access, Counts, Inode, Path, Place};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Delete, Rename, record::Change};
@@ -27,8 +27,10 @@ impl State {
         if id == InodeId::ROOT && request.recursive {
             return refused;
         }
-        if inode.directory().is_some_and(|directory| !directory.children.is_empty()) {
-            self.check_subtree(id, context, Access::All)?;
+        let is_full =
+            |inode: &Inode| inode.directory().is_some_and(|directory| !directory.children.is_empty());
+        if is_full(inode) {
+            self.check_subtree(id, context, Access::All, is_full)?;
             if !request.recursive {
                 let message = format!("`{} is non empty': Directory is not empty", request.src);
                 return Err(Refusal::new(Exception::PathIsNotEmptyDirectory, message));

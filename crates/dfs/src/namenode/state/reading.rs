@@ -2,9 +2,10 @@
 
 use super::State;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Path};
+use crate::namenode::namespace::{Access, Inode, Path};
 use crate::policy::{PolicyId, REPLICATION};
 use crate::wire::Refusal;
+use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
     BlockLocationsRequest, BlockLocationsResponse, BoolResponse, CheckAccessRequest, ContentSummary,
@@ -30,7 +31,13 @@ impl State {
         context: &mut Context<'_>,
         request: &PathRequest,
     ) -> Result<FileInfoResponse, Refusal> {
-        let place = self.place(&Path::parse(&request.src)?, context.user)?;
+        let place = match self.place(&Path::parse(&request.src)?, context.user) {
+            // As in HDFS, whose clients expect that: a superuser can be denied nothing, so that a file is on the way.
+            Err(refusal) if context.user.is_superuser && refusal.exception == Exception::AccessControl => {
+                return Ok(FileInfoResponse { status: None });
+            }
+            place => place?,
+        };
         let status = place.inode().map(|id| self.status(self.tree.inode(id), b""));
         Ok(FileInfoResponse { status })
     }
@@ -173,7 +180,7 @@ impl State {
         let path = Path::parse(&request.src)?;
         let inode = self.existing(&path, context.user)?;
         if inode.is_directory() {
-            self.check_subtree(inode.id, context, Access::ReadExecute)?;
+            self.check_subtree(inode.id, context, Access::ReadExecute, Inode::is_directory)?;
         }
         // As HDFS has it: a directory is called by its own policy only.
         let policy = match (self.policies.of(inode.policy), inode.policy) {
@@ -197,22 +204,20 @@ impl State {
         Ok(ContentSummaryResponse { summary })
     }
 
-    /// Checks that a user may do something with each directory of a subtree.
+    /// Checks that a user may do something with those inodes of a subtree that are `of_interest`.
     pub(super) fn check_subtree(
         &self,
         id: crate::ids::InodeId,
         context: &Context<'_>,
         access: Access,
+        of_interest: impl Fn(&Inode) -> bool,
     ) -> Result<(), Refusal> {
         if context.user.is_superuser {
             return Ok(());
         }
         let inodes = self.tree.subtree(id).into_iter().map(|id| self.tree.inode(id));
-        let mut full = inodes.filter(|inode| {
-            let is_full = |directory: &crate::namenode::namespace::Directory| !directory.children.is_empty();
-            inode.directory().is_some_and(is_full)
-        });
-        full.try_for_each(|inode| context.user.check(inode, &self.tree, access))
+        let mut checked = inodes.filter(|inode| of_interest(inode));
+        checked.try_for_each(|inode| context.user.check(inode, &self.tree, access))
     }
 
     pub(super) fn is_file_closed(

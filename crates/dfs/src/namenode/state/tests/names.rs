@@ -120,9 +120,13 @@ fn behind_a_file_is_nothing_and_nothing_is_made() {
     assert!(fixture.complete("/d/f", file, None));
     let src = calls::PathRequest { src: "/d/f/g/h".to_owned() };
     let is_file = "/d/f (is not a directory)".to_owned();
-    for method in ["getFileInfo", "getContentSummary", "isFileClosed"] {
+    assert!(!fixture.exists("/d/f/g/h"), "the superuser is told that it is not there");
+    for method in ["getContentSummary", "isFileClosed"] {
         assert_eq!(fixture.refused(method, &src), (Exception::AccessControl, is_file.clone()), "{method}");
     }
+    fixture.user = user("alice", &[]);
+    assert_eq!(fixture.refused("getFileInfo", &src), (Exception::AccessControl, is_file.clone()));
+    fixture.user = user("root", &[]);
     let refused = [
         fixture.refused("delete", &delete("/d/f/g", true)),
         fixture.refused("rename", &rename("/d/f/g", "/e", false)),
@@ -173,8 +177,25 @@ fn who_may_not_change_a_directory_learns_that_first() {
     }
     let set = calls::SetReplicationRequest { src: "/d/full".to_owned(), replication: 2 };
     assert_eq!(fixture.refused("setReplication", &set), denied("/d/full"));
+    let recover =
+        |src: &str| calls::RecoverLeaseRequest { src: src.to_owned(), client_name: "alice".to_owned() };
+    let message = "Permission denied: user=alice, access=WRITE, inode=\"/d/f\":root:supergroup:-rw-r--r--";
+    assert_eq!(
+        fixture.refused("recoverLease", &recover("/d/f")),
+        (Exception::AccessControl, message.to_owned())
+    );
     fixture.user = user("root", &[]);
     assert_eq!(fixture.refused("create", &none).0, Exception::Io, "no copy at all");
+    let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/d/closed", 0o700, true)).unwrap();
+    let file = fixture.create("/d/g");
+    assert!(fixture.complete("/d/g", file, None));
+    fixture.user = user("alice", &[]);
+    let answer: BoolResponse = fixture.call("recoverLease", &recover("/d/g")).unwrap();
+    assert!(answer.result, "it is closed already");
+    let count = calls::PathRequest { src: "/d".to_owned() };
+    let (exception, message) = fixture.refused("getContentSummary", &count);
+    assert_eq!(exception, Exception::AccessControl, "an empty directory that may not be read is one, too");
+    assert!(message.contains("access=READ_EXECUTE, inode=\"/d/closed\""), "{message}");
 }
 
 #[test]
