@@ -43,6 +43,23 @@ impl ErrorKind {
         }
     }
 
+    /// The kind of a word as programs see it; `None` for one that is none.
+    pub fn named(word: &str) -> Option<Self> {
+        const ALL: [ErrorKind; 10] = [
+            ErrorKind::Invalid,
+            ErrorKind::NotFound,
+            ErrorKind::Denied,
+            ErrorKind::Unavailable,
+            ErrorKind::Conflict,
+            ErrorKind::ResourceExhausted,
+            ErrorKind::Corrupt,
+            ErrorKind::DataLoss,
+            ErrorKind::Internal,
+            ErrorKind::Cancelled,
+        ];
+        ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// The word that programs see, in snake case: `not_found`.
     pub fn as_str(self) -> &'static str {
         match self {
