@@ -33,6 +33,7 @@
 //! - [`error`]: DataFusion's errors, in words for people; [`suggest`]: the name that a person probably meant;
 //! - [`syntax`]: statements and their tokens, for a part that has statements of its own;
 //! - [`rewrite`]: rewriting of plans;
+//! - [`sent`]: what rules put into plans, for a plan that goes to another process;
 //! - [`wrong_answers`]: statements that were once answered wrongly, for the tests of each front.
 
 mod dialect;
@@ -45,6 +46,7 @@ mod plan;
 mod refuse;
 mod rewrite;
 pub mod rules;
+pub mod sent;
 mod subqueries;
 pub mod suggest;
 pub mod syntax;

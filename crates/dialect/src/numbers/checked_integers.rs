@@ -13,18 +13,20 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
+use serde::{Deserialize, Serialize};
 
 use super::integer_overflow;
 
 /// An operator on integers of one type, as a function that fails where the result does not fit that type. DataFusion's own
 /// wrap around, and nothing in its plans can say otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct CheckedInteger {
     operation: Operation,
+    #[serde(with = "crate::sent::data_type")]
     kind: DataType,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Operation {
     Add,
     Subtract,

@@ -11,11 +11,12 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExpressionPlacement, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 
 use super::decimal_overflow;
 
 /// Functions around what an operator gives, which is checked once for all operators in each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum CheckedResult {
     /// A float whose NaN is the one that is greater than all numbers. Processors give one with a sign for `0 / 0`, as `-NaN` is, and
     /// DataFusion takes that for the least.

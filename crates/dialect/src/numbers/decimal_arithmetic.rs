@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
+use serde::{Deserialize, Serialize};
 
 use super::decimal_overflow;
 use super::decimal_type::DecimalType;
@@ -25,7 +26,7 @@ use super::rounding::Quotient;
 ///
 /// Arrow's own cut quotients off four digits behind the dividend's last, and products have all digits behind the point, however few
 /// are left before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum DecimalArithmetic {
     Divide,
     Multiply,

@@ -16,9 +16,19 @@ use datafusion::logical_expr::{
 /// `min` and `max` of floats by groups, in which NaN is the greatest, as in a sort and without groups. DataFusion's compare floats with
 /// `<`, which is false of NaN, so that the order of rows decides.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct FloatExtreme(Arc<AggregateUDF>);
+pub(crate) struct FloatExtreme(Arc<AggregateUDF>);
 
 impl FloatExtreme {
+    /// The function in the place of this one of DataFusion's.
+    pub(crate) fn of(stock: Arc<AggregateUDF>) -> Self {
+        Self(stock)
+    }
+
+    /// DataFusion's function.
+    pub(crate) fn stock(&self) -> &Arc<AggregateUDF> {
+        &self.0
+    }
+
     /// The function in whose place this one comes, if a call is one of it.
     pub(super) fn in_place_of(call: &AggregateFunction, kind: &DataType) -> Option<Self> {
         let is_stock = !call.func.inner().is::<Self>() && matches!(call.func.name(), "min" | "max");

@@ -34,7 +34,7 @@ mod exact_percentile;
 pub(crate) mod exact_sum;
 mod float_aggregates;
 pub(crate) mod float_decimals;
-mod float_extremes;
+pub(crate) mod float_extremes;
 mod float_frames;
 pub mod framed_accumulator;
 mod integer_division;

@@ -121,7 +121,7 @@ fn is_one_to_one(from: &DataType, to: &DataType) -> bool {
 
 /// A condition on a column that is always true, of which nothing follows.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AnyRange;
+pub(crate) struct AnyRange;
 
 impl ScalarUDFImpl for AnyRange {
     fn name(&self) -> &str {

@@ -12,6 +12,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
+use serde::{Deserialize, Serialize};
 
 /// Lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order.
 ///
@@ -91,8 +92,8 @@ fn unordered(
 }
 
 /// What hides an order: it is of arguments one of which may be anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Unordered {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Unordered {
     /// Its first argument, the key of that number: two keys that a join made equal are not equal any more.
     Key(usize),
     /// Null, of which only this knows.

@@ -22,10 +22,10 @@
 
 mod fenced_limits;
 mod filter_equalities;
-mod filter_ranges;
+pub(crate) mod filter_ranges;
 mod float_merges;
 mod grand_totals;
-mod grouping_sets;
+pub(crate) mod grouping_sets;
 mod in_lists;
 pub(crate) mod key_dependencies;
 mod limited_groups;
@@ -33,7 +33,7 @@ mod merge_filters;
 mod min_max_filters;
 mod null_equal_joins;
 mod order;
-mod outer_sides;
+pub(crate) mod outer_sides;
 mod parts_apart;
 mod recursive_types;
 mod rule_order;

@@ -68,13 +68,13 @@ fn has_constants(side: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// The side of an outer join that is filled with nulls, without its constants.
 #[derive(Debug)]
-struct OuterSide {
+pub(crate) struct OuterSide {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl OuterSide {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let known = input.equivalence_properties();
         let orderings = known.oeq_class().iter().cloned();
         let mut properties = EquivalenceProperties::new_with_orderings(input.schema(), orderings);

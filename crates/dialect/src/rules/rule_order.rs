@@ -12,6 +12,18 @@ pub enum Step<R> {
     Last(fn() -> R),
 }
 
+impl<R> Step<R> {
+    /// The rule by itself; `None` for one that is around another.
+    pub fn alone(&self) -> Option<R> {
+        match self {
+            Self::First(rule) | Self::Before(_, rule) | Self::Behind(_, rule) | Self::Last(rule) => {
+                Some(rule())
+            }
+            Self::Around(..) => None,
+        }
+    }
+}
+
 /// DataFusion's rules and ours, in the order in which they run.
 ///
 /// # Panics

@@ -140,7 +140,7 @@ fn is_aggregate(plan: &LogicalPlan) -> bool {
 
 /// The value of a subquery, of which it gets the first value and the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct OnlyValue;
+pub(crate) struct OnlyValue;
 
 impl ScalarUDFImpl for OnlyValue {
     fn name(&self) -> &str {

@@ -9,12 +9,13 @@ use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonth
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
+use serde::{Deserialize, Serialize};
 
 use super::interval_span::{INTERVAL, span};
 
 /// The shortest or the longest of some intervals. Of several that are as long, it is the one with the fewest months, then days, so
 /// that an answer does not depend on the order of rows. It has the name of DataFusion's function, in whose place it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum IntervalExtreme {
     Min,
     Max,

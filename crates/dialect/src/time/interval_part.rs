@@ -13,6 +13,7 @@ use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 
 use super::interval_span::{INTERVAL, as_given};
@@ -27,7 +28,7 @@ const DAY_SECONDS: f64 = 86_400.0;
 const DAYS_IN_YEAR: f64 = 365.25;
 
 /// One part of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum IntervalPart {
     Millennium,
     Century,

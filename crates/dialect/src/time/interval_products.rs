@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 
 use super::interval_span::{INTERVAL, as_given};
@@ -18,8 +19,8 @@ use crate::Error;
 
 /// An interval times a number, or by one: each field by itself, and what is left of a month is days, of a day hours, as in
 /// PostgreSQL. `INTERVAL '1 month' * 1.5` is a month and 15 days.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum IntervalProduct {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum IntervalProduct {
     Times,
     By,
 }

@@ -20,7 +20,7 @@ pub(crate) mod interval_extremes;
 pub(crate) mod interval_frames;
 pub(crate) mod interval_order;
 pub(crate) mod interval_part;
-mod interval_products;
+pub(crate) mod interval_products;
 pub(crate) mod interval_span;
 pub(crate) mod interval_text;
 pub(crate) mod patterns;

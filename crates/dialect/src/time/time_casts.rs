@@ -13,6 +13,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 
 use super::interval_span::{INTERVAL, as_given};
@@ -22,15 +23,16 @@ use super::time_zone::{self, is_utc};
 use crate::Error;
 
 /// A cast that stands in the place of Arrow's.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct TimeCast {
     kind: Kind,
+    #[serde(with = "crate::sent::data_type")]
     to: DataType,
     /// True if a value that cannot be cast is null (`TRY_CAST`), and not an error.
     or_null: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Kind {
     /// A time, or something that contains one, as text.
     TimeToText,

@@ -41,7 +41,17 @@ pub(crate) struct TimeZoneFunction {
 
 impl TimeZoneFunction {
     pub(crate) fn new(config: &ConfigOptions) -> Self {
-        Self { session: config.execution.time_zone.as_deref().unwrap_or("UTC").into() }
+        Self::of(config.execution.time_zone.as_deref().unwrap_or("UTC"))
+    }
+
+    /// The function of a session with this zone.
+    pub(crate) fn of(session: &str) -> Self {
+        Self { session: session.into() }
+    }
+
+    /// Zone of the session.
+    pub(crate) fn session(&self) -> &str {
+        &self.session
     }
 }
 

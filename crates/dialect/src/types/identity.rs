@@ -9,13 +9,14 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 
 use super::null_parents::null_throughout;
 use crate::Error;
 
 /// Functions that give what they are given. To DataFusion each may give anything of that type, null among it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Identity {
     /// A float, which may be out of the range that a file notes.
     AnyFloat,
