@@ -337,7 +337,7 @@ pub(crate) fn memory_flag(bytes: usize) -> String {
     }
 }
 
-fn process_full(process: &ProcessMemory) -> Error {
+pub(crate) fn process_full(process: &ProcessMemory) -> Error {
     let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
     let promise = process.promise().unwrap_or(usize::MAX);
     Error::new(

@@ -23,6 +23,7 @@
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them; `replaced_table`: puts a table back if its
 //!   replacement fails.
 //! - `changes`: `DELETE` and `UPDATE`; `copy`: `COPY … TO`, whole or not at all.
+//! - [`distributed`]: a session whose queries run elsewhere, and what runs their stages;
 //! - `memory`: the promise: policy (decision), pool (driver), growing states, spill directory.
 //! - `operators`, `optimizer`: operators and rules for speed and memory that DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
@@ -32,6 +33,7 @@ mod answer;
 mod catalog;
 mod changes;
 mod copy;
+pub mod distributed;
 mod memory;
 mod operators;
 mod optimizer;

@@ -29,6 +29,7 @@ use crate::catalog::arrow_file::ArrowFiles;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
+use crate::distributed::{Elsewhere, Planner, Workplace};
 use crate::memory::growing_state::GrowingState;
 use crate::memory::measured_concat::MeasuredConcats;
 use crate::memory::measured_function;
@@ -36,7 +37,7 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::PHYSICAL;
-use crate::settings::{DIALECT, session_config};
+use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
@@ -74,10 +75,22 @@ impl Session {
     /// `Invalid` for options that cannot be kept (a memory limit below [`Options::MEMORY_MIN`], unknown settings),
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
-        let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
-            Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
-        })?;
-        Self::in_process(options, process)
+        let process = watched(&options)?;
+        Self::in_process(options, process, None)
+    }
+
+    /// Starts a session whose queries run elsewhere. `options` are those of this process.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_queries(options: Options, elsewhere: Arc<dyn Elsewhere>) -> Result<Self> {
+        let process = watched(&options)?;
+        Self::in_process(options, process, Some(elsewhere))
+    }
+
+    /// What stages of other processes' queries are run in here.
+    pub fn workplace(&self) -> Workplace {
+        Workplace::new(self.context.state(), Arc::clone(&self.limits.process))
     }
 
     /// The same session for a task that may outlive it.
@@ -95,7 +108,11 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
-    pub(crate) fn in_process(options: Options, process: Arc<ProcessMemory>) -> Result<Self> {
+    pub(crate) fn in_process(
+        options: Options,
+        process: Arc<ProcessMemory>,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
+    ) -> Result<Self> {
         options.check()?;
         if let Err(error) = raise_file_limit() {
             // A join that spills has a file for each bucket of each partition open.
@@ -108,7 +125,7 @@ impl Session {
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
-        let (context, files) = context(&options, runtime, &process)?;
+        let (context, files) = context(&options, runtime, &process, elsewhere)?;
         Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir: Some(spill_dir) })
     }
 
@@ -277,6 +294,12 @@ fn missing_table(message: &str) -> Option<String> {
     Some(quoted.strip_prefix("datafusion.public.").unwrap_or(quoted).to_owned())
 }
 
+fn watched(options: &Options) -> Result<Arc<ProcessMemory>> {
+    ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
+        Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
+    })
+}
+
 fn runtime_env(
     options: &Options,
     spill_dir: &SpillDir,
@@ -305,19 +328,32 @@ fn context(
     options: &Options,
     runtime: Arc<RuntimeEnv>,
     process: &Arc<ProcessMemory>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 ) -> Result<(SessionContext, Arc<FileTables>)> {
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::new(MemoryCatalogProviderList::new()),
         Arc::clone(&files) as Arc<dyn UrlTableFactory>,
     );
+    let mut config = session_config(options)?;
+    if elsewhere.is_some() {
+        for_stages(&mut config);
+    }
     let builder = SessionStateBuilder::new()
-        .with_config(session_config(options)?)
+        .with_config(config)
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs))
         .with_default_features();
-    let mut state = DIALECT.session_state(builder, &PHYSICAL)?;
-    if options.memory.is_some() {
+    let is_here = elsewhere.is_none();
+    let mut state = match elsewhere {
+        // The rules for speed and memory are those of the processes that run stages.
+        Some(elsewhere) => {
+            let planner = Arc::new(Planner(elsewhere));
+            DIALECT.session_state(builder.with_query_planner(planner), &[])?
+        }
+        None => DIALECT.session_state(builder, &PHYSICAL)?,
+    };
+    if options.memory.is_some() && is_here {
         GrowingState::register(&mut state, process)?;
         measured_function::register(&mut state, process)?;
     }
@@ -326,7 +362,7 @@ fn context(
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let context = SessionContext::new_with_state(state);
-    if options.memory.is_some() {
+    if options.memory.is_some() && is_here {
         context.add_optimizer_rule(Arc::new(MeasuredConcats::new(process)));
     }
     files.serve(&context);

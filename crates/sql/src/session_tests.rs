@@ -57,7 +57,7 @@ impl Bench {
         let _inside = runtime.enter();
         let promise = options.memory.map(ByteSize::as_usize);
         let process = ProcessMemory::watch_by(promise, Some(Box::new(Alone))).unwrap();
-        let session = Session::in_process(options, process).unwrap();
+        let session = Session::in_process(options, process, None).unwrap();
         Self { session, folder: tempfile::tempdir().unwrap(), runtime }
     }
 

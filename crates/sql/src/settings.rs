@@ -51,6 +51,22 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     Ok(config)
 }
 
+/// Has plans be made of what can be divided into stages and sent to other processes.
+pub(crate) fn for_stages(config: &mut SessionConfig) {
+    let engine = config.options_mut();
+    // What fills a filter at run time may be in another stage than the scan that waits for it.
+    engine.optimizer.enable_dynamic_filter_pushdown = false;
+    engine.optimizer.enable_join_dynamic_filter_pushdown = false;
+    engine.optimizer.enable_topk_dynamic_filter_pushdown = false;
+    engine.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // The values of such subqueries lie in the process that computed them.
+    engine.optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    engine.optimizer.enable_round_robin_repartition = false;
+    // A view of a few bytes is sent with the whole buffer.
+    engine.execution.parquet.schema_force_view_types = false;
+    engine.sql_parser.map_string_types_to_utf8view = false;
+}
+
 /// The state for planning a query again with operators that can spill, after one that cannot ran out of memory.
 pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     let mut state = state.clone();

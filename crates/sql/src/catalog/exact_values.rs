@@ -67,9 +67,8 @@ pub(super) fn exact(
     let exprs = fields.map(|(read, told)| {
         let mut expr = Expr::from((None, read));
         if read.data_type() != told.data_type() {
-            let (of, to) = (told.name().clone(), told.data_type().clone());
-            let signature = Signature::any(1, Volatility::Immutable);
-            expr = ScalarUDF::from(Exact { of, to, signature }).call(vec![expr]);
+            let exact = Exact::new(told.name().clone(), told.data_type().clone());
+            expr = ScalarUDF::from(exact).call(vec![expr]);
         }
         Ok((state.create_physical_expr(expr, &columns)?, told.name().clone()))
     });
@@ -78,7 +77,7 @@ pub(super) fn exact(
 
 /// A function that casts a value to the narrower type, and refuses one that does not fit.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Exact {
+pub(crate) struct Exact {
     /// The column's name, for the error.
     of: String,
     to: DataType,
@@ -86,6 +85,16 @@ struct Exact {
 }
 
 impl Exact {
+    /// The function for a column of this name and type.
+    pub(crate) fn new(of: String, to: DataType) -> Self {
+        Self { of, to, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    /// Name and type of the column.
+    pub(crate) fn column(&self) -> (&str, &DataType) {
+        (&self.of, &self.to)
+    }
+
     fn number(&self, read: i128) -> Result<i64> {
         let one = 10i128.pow(SCALE.unsigned_abs().into());
         match i64::try_from(read / one) {

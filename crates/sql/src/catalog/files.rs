@@ -245,7 +245,7 @@ pub(super) fn unreadable(file: &ObjectMeta, error: DataFusionError) -> Error {
 }
 
 /// The last part of a location: it distinguishes the files of one directory.
-pub(super) fn shown(location: &str) -> &str {
+pub(crate) fn shown(location: &str) -> &str {
     location.rsplit('/').next().unwrap_or(location)
 }
 

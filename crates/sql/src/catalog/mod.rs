@@ -3,7 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod arrow_file;
 mod csv_columns;
-mod exact_values;
+pub(crate) mod exact_values;
 pub(crate) mod external_tables;
 mod file_scan;
 mod file_set;
@@ -25,7 +25,7 @@ pub(crate) mod stores;
 mod text_bytes;
 mod text_files;
 mod text_limits;
-mod text_scan;
+pub(crate) mod text_scan;
 mod text_width;
-mod uuid_columns;
+pub(crate) mod uuid_columns;
 mod walk;

@@ -3,6 +3,8 @@
 use datafusion::catalog::Session;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionConfig;
 use yeoul_base::{ByteSize, ErrorKind};
 
 use super::records::RecordEnds;
@@ -28,9 +30,14 @@ pub(super) struct TextLimits {
 
 impl TextLimits {
     pub(super) fn of(state: &dyn Session) -> Self {
-        match state.runtime_env().memory_pool.memory_limit() {
+        Self::within(state.runtime_env(), state.config())
+    }
+
+    /// The limits of scans in an environment.
+    pub(super) fn within(runtime: &RuntimeEnv, config: &SessionConfig) -> Self {
+        match runtime.memory_pool.memory_limit() {
             MemoryLimit::Finite(bytes) => Self {
-                batch_bytes: (bytes / BATCH_PART / state.config().target_partitions().max(1))
+                batch_bytes: (bytes / BATCH_PART / config.target_partitions().max(1))
                     .clamp(64 << 10, BATCH_BYTES_MAX),
                 record_bytes_max: bytes / RECORD_PART,
             },

@@ -16,13 +16,17 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener, FileScanConfig, FileSource};
+use datafusion::datasource::physical_plan::{
+    CsvSource, FileOpenFuture, FileOpener, FileScanConfig, FileSource,
+};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::prelude::SessionConfig;
 use datafusion_datasource::boundary_stream::AlignedBoundaryStream;
 use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
 use futures::stream::BoxStream;
@@ -36,10 +40,62 @@ use super::text_limits::{TextLimits, unclosed};
 
 /// The format of a file's text.
 #[derive(Clone, Debug)]
-pub(super) enum TextKind {
+pub enum TextKind {
+    /// With these options.
     Csv(Box<CsvOptions>),
     /// One object a line.
     Json,
+}
+
+/// A scan of text files in parts that can be sent to another process.
+#[derive(Debug)]
+pub struct TextScan {
+    /// DataFusion's scan of the same files.
+    pub plain: Arc<dyn ExecutionPlan>,
+    /// Format of the text.
+    pub kind: TextKind,
+    /// Compression of the files.
+    pub compression: FileCompressionType,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+}
+
+impl TextScan {
+    /// The parts of a plan that is such a scan.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let config = file_scan(plan)?;
+        let source = config.file_source.downcast_ref::<TextSource>()?;
+        let mut plain = config.clone();
+        plain.file_source = Arc::clone(&source.inner);
+        Some(Self {
+            plain: DataSourceExec::from_data_source(plain),
+            kind: source.kind.clone(),
+            compression: config.file_compression_type,
+            batch_rows: source.batch_rows,
+        })
+    }
+
+    /// The scan within limits of the process that runs it; `None` if the plain one is no scan of files.
+    pub fn within(self, runtime: &RuntimeEnv, config: &SessionConfig) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut scan = file_scan(&self.plain)?.clone();
+        let Self { kind, compression, batch_rows, .. } = self;
+        let inner = match &kind {
+            TextKind::Csv(options) => {
+                let plain = scan.file_source.downcast_ref::<CsvSource>()?.clone();
+                Arc::new(plain.with_csv_options(options.as_ref().clone())) as _
+            }
+            TextKind::Json => Arc::clone(&scan.file_source),
+        };
+        let limits = TextLimits::within(runtime, config);
+        scan.file_compression_type = compression;
+        scan.file_source = Arc::new(TextSource { inner, kind, limits, batch_rows });
+        Some(DataSourceExec::from_data_source(scan))
+    }
+}
+
+/// The files that a plan scans, if it is such a scan.
+pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
 /// DataFusion's scan of text files with our own way of decoding them.
@@ -57,10 +113,7 @@ pub(super) fn by_records(
     kind: TextKind,
     state: &dyn Session,
 ) -> Arc<dyn ExecutionPlan> {
-    let scan = plan.downcast_ref::<DataSourceExec>();
-    let Some(config) = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()) else {
-        return plan;
-    };
+    let Some(config) = file_scan(&plan) else { return plan };
     let mut config = config.clone();
     let inner = Arc::clone(&config.file_source);
     let batch_rows = state.config().batch_size();

@@ -75,7 +75,7 @@ pub(super) fn check_insert(columns: &Schema) -> Result<()> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct UuidText;
+pub(crate) struct UuidText;
 
 impl ScalarUDFImpl for UuidText {
     fn name(&self) -> &str {

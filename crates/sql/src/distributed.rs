@@ -1,0 +1,221 @@
+//! Queries that other processes run: a session plans them, [`Elsewhere`] has them run, and a [`Workplace`] is what their stages run in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::Session;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::prelude::SessionConfig;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStoreExt};
+use serde::{Deserialize, Serialize};
+use yeoul_base::ErrorKind;
+use yeoul_dialect::rules::Step;
+use yeoul_memory::ProcessMemory;
+
+use crate::answer::process_full;
+use crate::catalog::exact_values::Exact;
+use crate::catalog::files::shown;
+use crate::catalog::text_scan::file_scan;
+pub use crate::catalog::text_scan::{TextKind, TextScan};
+use crate::catalog::uuid_columns::UuidText;
+use crate::optimizer::PHYSICAL;
+use crate::settings::{DIALECT, for_stages, session_config};
+use crate::{Error, Options};
+
+/// How many files are asked about at a time.
+const FILES_AT_ONCE: usize = 16;
+
+/// What has the queries of a session run in other processes.
+pub trait Elsewhere: fmt::Debug + Send + Sync {
+    /// The plan that has `plan` run there, and gives its rows in the order of `plan`.
+    ///
+    /// # Errors
+    /// `Invalid` for a plan that cannot run there.
+    fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>>;
+}
+
+/// The planner of a session whose queries run elsewhere. What writes their rows does so in this process.
+#[derive(Debug)]
+pub(crate) struct Planner(pub Arc<dyn Elsewhere>);
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        logical: &LogicalPlan,
+        state: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = DefaultPhysicalPlanner::default().create_physical_plan(logical, state).await?;
+        if plan.is::<ExplainExec>() {
+            return Ok(plan);
+        }
+        if plan.is::<AnalyzeExec>() {
+            let error =
+                Error::new(ErrorKind::Invalid, "EXPLAIN ANALYZE of a query on a cluster is not there");
+            return Err(error.with_hint("EXPLAIN shows its plan").into());
+        }
+        if plan.is::<DataSinkExec>() {
+            let rows = Arc::clone(plan.children()[0]);
+            return replace_children_if_necessary(plan, vec![self.0.run(rows, state)?]);
+        }
+        self.0.run(plan, state)
+    }
+}
+
+/// Addresses of the stores whose files a plan reads, such as `file:///`.
+pub fn stores_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let mut stores: Vec<String> = plan.children().into_iter().flat_map(stores_of).collect();
+    stores.extend(file_scan(plan).map(|scan| scan.object_store_url.to_string()));
+    stores.sort();
+    stores.dedup();
+    stores
+}
+
+/// The files that a plan reads, each with its store.
+fn files_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<(ObjectStoreUrl, ObjectMeta)> {
+    let mut files: Vec<_> = plan.children().into_iter().flat_map(files_of).collect();
+    if let Some(scan) = file_scan(plan) {
+        let read = scan.file_groups.iter().flat_map(|group| group.files());
+        files.extend(read.map(|file| (scan.object_store_url.clone(), file.object_meta.clone())));
+    }
+    files
+}
+
+/// What stages run in: the memory, the stores and the functions of a process, and the rules that suit it.
+#[derive(Clone, Debug)]
+pub struct Workplace {
+    state: SessionState,
+    process: Arc<ProcessMemory>,
+}
+
+impl Workplace {
+    pub(crate) fn new(state: SessionState, process: Arc<ProcessMemory>) -> Self {
+        Self { state, process }
+    }
+
+    /// State with the functions of the process.
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// Memory and stores of the process.
+    pub fn runtime(&self) -> &Arc<RuntimeEnv> {
+        self.state.runtime_env()
+    }
+
+    /// The plan of a stage as this process runs it best.
+    ///
+    /// # Errors
+    /// Those of the rules.
+    pub fn prepared(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut rules = PHYSICAL.iter().filter_map(Step::alone);
+        rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))
+    }
+
+    /// Checks that the files which a plan reads are those that it was made for, so that all stages read the same.
+    ///
+    /// # Errors
+    /// `Conflict` for a file that has changed or is gone; the store's own.
+    pub async fn check_files(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let mut checks = Vec::new();
+        for (url, file) in files_of(plan) {
+            let store = self.runtime().object_store(&url)?;
+            checks.push(async move {
+                let changed = |how: &str| {
+                    let text =
+                        format!("'{}' {how} since the query was planned", shown(file.location.as_ref()));
+                    DataFusionError::from(Error::new(ErrorKind::Conflict, text))
+                };
+                match store.head(&file.location).await {
+                    Ok(now) if (now.size, now.last_modified) == (file.size, file.last_modified) => Ok(()),
+                    Ok(_) => Err(changed("has changed")),
+                    Err(object_store::Error::NotFound { .. }) => Err(changed("is gone")),
+                    Err(error) => Err(error.into()),
+                }
+            });
+        }
+        futures::stream::iter(checks).buffer_unordered(FILES_AT_ONCE).try_collect().await
+    }
+
+    /// What a task gives, unless the process reaches its memory limit before.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` then; the task's own.
+    pub async fn while_memory_lasts<T>(&self, task: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.process.exceeded(), if self.process.promise().is_some() => {
+                Err(process_full(&self.process).into())
+            }
+            done = task => done,
+        }
+    }
+}
+
+/// A state with the functions of sessions whose queries run elsewhere: of what plans their stages.
+///
+/// # Errors
+/// Those of the registry of functions.
+pub fn planning_state(config: SessionConfig) -> crate::Result<SessionState> {
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    DIALECT.session_state(builder, &[])
+}
+
+/// The configuration of sessions whose queries run elsewhere, before their own settings.
+///
+/// # Errors
+/// None but for a fault of ours.
+pub fn planning_config() -> crate::Result<SessionConfig> {
+    let mut config = session_config(&Options::default())?;
+    for_stages(&mut config);
+    Ok(config)
+}
+
+#[derive(Serialize, Deserialize)]
+enum Scalar {
+    /// By the name and type of the column.
+    Exact(String, #[serde(with = "yeoul_dialect::sent::data_type")] DataType),
+    UuidText,
+}
+
+/// Text of a function that a scan puts into a plan; `None` for another one.
+pub fn scalar_text(function: &ScalarUDF) -> Option<String> {
+    let inner = function.inner();
+    let scalar = match inner.downcast_ref::<Exact>() {
+        Some(exact) => {
+            let (of, to) = exact.column();
+            Scalar::Exact(of.to_owned(), to.clone())
+        }
+        None if inner.is::<UuidText>() => Scalar::UuidText,
+        None => return None,
+    };
+    Some(serde_json::to_string(&scalar).expect("names and types are texts"))
+}
+
+/// The function of a text; `None` if it is not one of these.
+pub fn scalar(text: &str) -> Option<ScalarUDF> {
+    Some(match serde_json::from_str(text).ok()? {
+        Scalar::Exact(of, to) => Exact::new(of, to).into(),
+        Scalar::UuidText => UuidText.into(),
+    })
+}
