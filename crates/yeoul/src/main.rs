@@ -3,6 +3,8 @@
 mod allocator;
 #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
 mod bench;
+#[cfg(feature = "cluster")]
+mod cluster;
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 mod daemon;
 #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
@@ -53,6 +55,8 @@ struct Cli {
 enum Verb {
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::ClusterArgs),
     #[cfg(feature = "stream")]
     Stream(stream::StreamArgs),
     #[cfg(feature = "shuffle")]
@@ -86,6 +90,8 @@ fn main() -> ExitCode {
     match Cli::try_parse_from(args).unwrap_or_else(|error| naming_variable(error).exit()).verb {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
+        #[cfg(feature = "cluster")]
+        Verb::Cluster(args) => cluster::run(args),
         #[cfg(feature = "stream")]
         Verb::Stream(args) => stream::run(args),
         #[cfg(feature = "shuffle")]

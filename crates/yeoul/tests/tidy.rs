@@ -115,8 +115,9 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 16] = [
+const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("base", &[]),
+    ("cluster", &["base", "dialect", "sql"]),
     ("console", &["base"]),
     ("dialect", &["base"]),
     ("dfs", &["base", "console", "disk", "erasure", "journal", "memory", "net", "settings"]),

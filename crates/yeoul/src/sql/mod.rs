@@ -78,6 +78,16 @@ pub struct SqlArgs {
     #[arg(long, value_name = "SIZE")]
     spill_limit: Option<ByteSize>,
 
+    /// Run queries on the cluster of this scheduler
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT", env = "YEOUL_CLUSTER")]
+    cluster: Option<String>,
+
+    /// Say that the paths of this machine are the same files on all machines of the cluster
+    #[cfg(feature = "cluster")]
+    #[arg(long, requires = "cluster")]
+    shared_paths: bool,
+
     /// Set an engine setting, as SET does; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
@@ -230,7 +240,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     };
     let (outcome, asked, binary_answers) = {
         let _inside = runtime.enter();
-        let session = Arc::new(Session::new(options)?);
+        let session = Arc::new(session(args, options)?);
         session.on_promise_broken(|error| {
             let refusal = Refusal::from(error);
             let _ = refused(refusal.kind, &refusal.report);
@@ -261,6 +271,22 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     // What still runs belongs to a query that nobody waits for.
     runtime.shutdown_background();
     Ok(Ended { outcome, asked })
+}
+
+#[cfg(feature = "cluster")]
+fn session(args: &SqlArgs, options: Options) -> Result<Session, Error> {
+    match &args.cluster {
+        Some(scheduler) => {
+            let cluster = yeoul_cluster::Cluster::new(scheduler, args.shared_paths)?;
+            Session::with_queries(options, Arc::new(cluster))
+        }
+        None => Session::new(options),
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+fn session(_: &SqlArgs, options: Options) -> Result<Session, Error> {
+    Session::new(options)
 }
 
 /// A path as a shell would have written it out, had it not been in quotes.

@@ -1,0 +1,85 @@
+//! Errors that cross from an executor to the client of its job, as the text that Ballista carries.
+
+use ballista_core::error::BallistaError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use datafusion::common::DataFusionError;
+use serde::{Deserialize, Serialize};
+use yeoul_base::ErrorKind;
+use yeoul_dialect::Error;
+
+/// What such a text has in it, before the error itself.
+const MARK: &str = "yeoul-error:";
+/// What is behind it.
+const END: char = ';';
+
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    kind: String,
+    text: String,
+    hint: Option<String>,
+}
+
+/// The error of a task as Ballista is to carry it. Those that it has an answer to, a read that failed and a disk, stay as they are.
+pub(crate) fn sent(error: DataFusionError) -> DataFusionError {
+    let root = error.find_root();
+    let is_ballistas = matches!(root, DataFusionError::IoError(_))
+        || matches!(root, DataFusionError::External(inner) if inner.is::<BallistaError>());
+    if is_ballistas {
+        return error;
+    }
+    let error = Error::from(error);
+    let sent = Sent {
+        kind: error.kind().as_str().to_owned(),
+        text: error.to_string(),
+        hint: error.hint().map(str::to_owned),
+    };
+    // Ballista escapes quotes, how often is up to it.
+    let text = STANDARD.encode(serde_json::to_vec(&sent).expect("texts are texts"));
+    DataFusionError::Execution(format!("{MARK}{text}{END}"))
+}
+
+/// The error of a failed job, from what Ballista says of it.
+pub(crate) fn received(text: &str) -> Error {
+    let sent = text.split_once(MARK).and_then(|(_, behind)| behind.split_once(END)).and_then(|(sent, _)| {
+        let sent: Sent = serde_json::from_slice(&STANDARD.decode(sent).ok()?).ok()?;
+        Some(sent)
+    });
+    match sent {
+        Some(Sent { kind, text, hint }) => {
+            let error = Error::new(ErrorKind::named(&kind).unwrap_or(ErrorKind::Internal), text);
+            match hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            }
+        }
+        None => Error::new(ErrorKind::Unavailable, format!("the cluster could not run the query: {text}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_arrives_with_its_kind_and_hint() {
+        let left = || Error::new(ErrorKind::ResourceExhausted, "no \"memory\"\nleft").with_hint("take more");
+        // Ballista tells it as programs do, and tells that again.
+        let carried = format!("Job x failed: {:?}, and more", format!("{:?}", sent(left().into())));
+        let (arrived, left) = (received(&carried), left());
+        assert_eq!(
+            (arrived.kind(), arrived.to_string(), arrived.hint()),
+            (left.kind(), left.to_string(), left.hint())
+        );
+        assert_eq!(received("all is lost").kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn what_ballista_has_an_answer_to_stays_as_it_is() {
+        let lost = BallistaError::FetchFailed("e".to_owned(), 1, 2, "gone".to_owned()).into_datafusion();
+        let wrapped = sent(DataFusionError::Context("while reading".to_owned(), Box::new(lost)));
+        assert!(
+            matches!(wrapped.find_root(), DataFusionError::External(inner) if inner.is::<BallistaError>())
+        );
+    }
+}

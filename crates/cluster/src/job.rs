@@ -1,0 +1,305 @@
+//! A query that runs on a cluster: the client's side.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista_core::BALLISTA_VERSION;
+use ballista_core::client::BallistaClient;
+use ballista_core::extension::SessionConfigHelperExt;
+use ballista_core::serde::protobuf::execute_query_params::Query;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{
+    CancelJobParams, ExecuteQueryParams, GetJobStatusParams, PartitionLocation, execute_query_failure_result,
+    execute_query_result, job_status,
+};
+use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
+use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt, TryStreamExt};
+use tonic::transport::Channel;
+use yeoul_base::ErrorKind;
+use yeoul_dialect::Error;
+use yeoul_sql::distributed::{Elsewhere, stores_of};
+
+use crate::failure;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::plan_codec::PlanCodec;
+use crate::single_tasks::in_single_tasks;
+
+/// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
+const ASK_FIRST: Duration = Duration::from_millis(2);
+const ASK_FACTOR: u32 = 2;
+const ASK_LAST: Duration = Duration::from_millis(50);
+
+type Scheduler = SchedulerGrpcClient<Channel>;
+
+/// The cluster that a session's queries run on.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Address of the scheduler, as `host:port`.
+    scheduler: String,
+    /// True if the local paths of this machine are the same files on all of the cluster's.
+    has_shared_paths: bool,
+    session: String,
+    codec: Arc<PlanCodec>,
+}
+
+impl Cluster {
+    /// The cluster of a scheduler, for one session.
+    ///
+    /// # Errors
+    /// Those of the registry of functions.
+    pub fn new(scheduler: &str, has_shared_paths: bool) -> yeoul_dialect::Result<Self> {
+        let session = uuid::Uuid::new_v4().to_string();
+        Ok(Self {
+            scheduler: scheduler.to_owned(),
+            has_shared_paths,
+            session,
+            codec: Arc::new(PlanCodec::new()?),
+        })
+    }
+
+    fn check_stores(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let is_local = |store: &String| store.starts_with("file:");
+        if self.has_shared_paths || !stores_of(plan).iter().any(is_local) {
+            return Ok(());
+        }
+        let text = "a local path is another file on each machine of a cluster";
+        let hint = "read it at hdfs://, s3:// or https://; --shared-paths says that it is the same file on all of them";
+        Err(Error::new(ErrorKind::Invalid, text).with_hint(hint).into())
+    }
+}
+
+impl Elsewhere for Cluster {
+    fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.check_stores(&plan)?;
+        let plan = in_single_tasks(plan)?;
+        let query = ExecuteQueryParams {
+            query: Some(Query::PhysicalPlan(self.codec.write(&plan, &state.task_ctx())?)),
+            settings: state.config().to_key_value_pairs(),
+            session_id: self.session.clone(),
+            operation_id: uuid::Uuid::new_v4().to_string(),
+        };
+        Ok(Arc::new(JobExec::new(self.scheduler.clone(), query, plan)))
+    }
+}
+
+/// A plan that runs on a cluster. It gives the rows of the plan's partitions one after another.
+struct JobExec {
+    scheduler: String,
+    query: ExecuteQueryParams,
+    plan: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl JobExec {
+    fn new(scheduler: String, query: ExecuteQueryParams, plan: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(plan.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self { scheduler, query, plan, properties: Arc::new(properties) }
+    }
+}
+
+impl fmt::Debug for JobExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobExec").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for JobExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobExec: scheduler={}", self.scheduler)
+    }
+}
+
+impl ExecutionPlan for JobExec {
+    fn name(&self) -> &str {
+        "JobExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (scheduler, query) = (self.scheduler.clone(), self.query.clone());
+        let rows = async move {
+            Ok::<_, DataFusionError>(rows(Job::submit(&scheduler, query).await?.finished().await?))
+        };
+        let rows = futures::stream::once(rows).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
+    }
+}
+
+/// A job that was submitted. Dropping it before it has finished cancels it.
+struct Job {
+    scheduler: Scheduler,
+    id: String,
+    is_over: bool,
+}
+
+impl Job {
+    async fn submit(address: &str, query: ExecuteQueryParams) -> Result<Self, Error> {
+        let mut scheduler = connected(address).await?;
+        let mut request = tonic::Request::new(query);
+        insert_version_header(request.metadata_mut());
+        let answer = scheduler.execute_query(request).await.map_err(|status| refused(address, &status))?;
+        let version = version_from_metadata(answer.metadata()).map(str::to_owned);
+        check_compatibility(Some(BALLISTA_VERSION), version.as_deref())
+            .map_err(|text| Error::new(ErrorKind::Invalid, text))?;
+        match answer.into_inner().result {
+            Some(execute_query_result::Result::Success(job)) => {
+                Ok(Self { scheduler, id: job.job_id, is_over: false })
+            }
+            Some(execute_query_result::Result::Failure(failure)) => {
+                use execute_query_failure_result::Failure::{
+                    PlanParsingFailure, SessionNotFound, SqlParsingFailure,
+                };
+                let text = match failure.failure {
+                    Some(PlanParsingFailure(text) | SessionNotFound(text) | SqlParsingFailure(text)) => text,
+                    None => "it does not say why".to_owned(),
+                };
+                Err(Error::new(ErrorKind::Invalid, format!("the scheduler refuses the query: {text}")))
+            }
+            None => Err(Error::new(ErrorKind::Unavailable, "the scheduler gave no answer")),
+        }
+    }
+
+    /// The places of the rows, once all are there.
+    async fn finished(mut self) -> Result<Vec<PartitionLocation>, Error> {
+        let mut pause = ASK_FIRST;
+        loop {
+            let question = GetJobStatusParams { job_id: self.id.clone() };
+            let answer = self.scheduler.get_job_status(question).await;
+            let answer = answer.map_err(|status| {
+                Error::new(
+                    ErrorKind::Unavailable,
+                    format!("the scheduler is gone, and the job with it: {}", status.message()),
+                )
+            })?;
+            match answer.into_inner().status.and_then(|status| status.status) {
+                Some(job_status::Status::Failed(failed)) => {
+                    self.is_over = true;
+                    return Err(failure::received(&failed.error));
+                }
+                Some(job_status::Status::Successful(job)) => {
+                    self.is_over = true;
+                    return Ok(job.partition_location);
+                }
+                _ => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * ASK_FACTOR).min(ASK_LAST);
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let (mut scheduler, job_id) = (self.scheduler.clone(), self.id.clone());
+        if !self.is_over
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                if let Err(status) = scheduler.cancel_job(CancelJobParams { job_id }).await {
+                    tracing::warn!("a job was not cancelled: {}", status.message());
+                }
+            });
+        }
+    }
+}
+
+async fn connected(address: &str) -> Result<Scheduler, Error> {
+    let unreachable = |error: tonic::transport::Error| {
+        let error = Error::new(ErrorKind::Unavailable, format!("cannot reach the scheduler at {address}"))
+            .with_source(error);
+        error.with_hint("yeoul cluster scheduler starts one")
+    };
+    let endpoint =
+        create_grpc_client_endpoint(format!("http://{address}"), Some(&GrpcClientConfig::default()));
+    let channel = endpoint.map_err(unreachable)?.connect().await.map_err(unreachable)?;
+    Ok(SchedulerGrpcClient::new(channel)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX))
+}
+
+fn refused(address: &str, status: &tonic::Status) -> Error {
+    let kind = match status.code() {
+        tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition | tonic::Code::OutOfRange => {
+            ErrorKind::Invalid
+        }
+        tonic::Code::ResourceExhausted => ErrorKind::ResourceExhausted,
+        tonic::Code::PermissionDenied | tonic::Code::Unauthenticated => ErrorKind::Denied,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("the scheduler at {address} refuses the query: {}", status.message()))
+}
+
+/// The rows of partitions, one partition after another.
+fn rows(partitions: Vec<PartitionLocation>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    futures::stream::iter(partitions)
+        .map(|partition| futures::stream::once(fetched(partition)).try_flatten())
+        .flatten()
+}
+
+async fn fetched(partition: PartitionLocation) -> Result<SendableRecordBatchStream> {
+    let lost = |text: String| {
+        Error::new(ErrorKind::Unavailable, format!("the rows of a finished job cannot be read: {text}"))
+    };
+    let layout = partition.layout();
+    let (Some(executor), Some(id)) = (partition.executor_meta, partition.partition_id) else {
+        return Err(lost("the scheduler does not say where they are".to_owned()).into());
+    };
+    let port = u16::try_from(executor.port).map_err(|_| lost(format!("{} is no port", executor.port)))?;
+    let grpc = GrpcClientConfig::default();
+    let client = BallistaClient::try_new(
+        &executor.host,
+        port,
+        MESSAGE_BYTES_MAX,
+        false,
+        None,
+        grpc.io_retries_times,
+        grpc.io_retry_wait_time_ms,
+        grpc.initial_connection_window_size,
+        grpc.initial_stream_window_size,
+    );
+    let mut client = client.await.map_err(|error| lost(error.to_string()))?;
+    let rows = client.fetch_partition(&executor.id, &id.into(), partition.file_id, layout, true).await;
+    Ok(rows.map_err(|error| lost(error.to_string()))?)
+}

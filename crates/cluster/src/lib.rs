@@ -1,0 +1,37 @@
+//! `yeoul cluster`: queries of `yeoul sql` in stages, on many machines.
+//!
+//! Ballista divides a plan into stages, gives their tasks to executors and tries those again that fail. What SQL means is decided once,
+//! where the query is planned: in the session of the client, by the dialect and the rules of `yeoul sql`. The physical plan goes to the
+//! scheduler, which only divides it.
+//!
+//! - [`Cluster`]: where a session's queries run; `job`: one of them, from the client's side;
+//! - [`scheduler`], [`executor`]: the two servers;
+//! - `plan_codec`: plans on the wire; `failure`: errors on the wire;
+//! - `orders`: orders that operators of a stage rely on;
+//! - `single_tasks`: operators whose partitions share what they know;
+//! - `stage`: a stage's plan as an executor runs it;
+//! - `limits`: what a cluster takes and keeps at most.
+
+pub mod executor;
+mod failure;
+mod job;
+mod limits;
+mod orders;
+mod plan_codec;
+pub mod scheduler;
+mod single_tasks;
+mod stage;
+
+pub use job::Cluster;
+pub use plan_codec::PlanCodec;
+use yeoul_base::Error;
+
+/// The error of a session as a server gives it.
+fn of_session(error: yeoul_dialect::Error) -> Error {
+    let plain = Error::new(error.kind(), error.to_string());
+    let plain = match error.hint() {
+        Some(hint) => plain.with_hint(hint.to_owned()),
+        None => plain,
+    };
+    plain.with_source(error)
+}

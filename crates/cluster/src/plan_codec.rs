@@ -1,0 +1,267 @@
+//! Plans on the wire: what DataFusion and Ballista write of them, and what they do not know or would lose.
+
+use std::sync::Arc;
+
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use datafusion::common::config::CsvOptions;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::execution::{FunctionRegistry, SessionState, TaskContext};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion_proto::physical_plan::{
+    AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use datafusion_proto_common::protobuf_common;
+use prost::Message;
+use yeoul_base::ErrorKind;
+use yeoul_dialect::{Error, sent};
+use yeoul_sql::distributed::{self, TextKind, TextScan};
+
+/// Version of this module's messages. Each of them begins with it, so that a process of another version refuses them by name.
+const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 1");
+
+/// The codec of physical plans, for clients, schedulers and executors of one version.
+#[derive(Debug)]
+pub struct PlanCodec {
+    ballista: BallistaPhysicalExtensionCodec,
+    /// The functions that SQL names. A process finds them by their names, and all others are written out.
+    named: SessionState,
+}
+
+/// An operator that DataFusion cannot write.
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(oneof = "Kind", tags = "2, 3, 4")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Kind {
+    /// One of Ballista's.
+    #[prost(bytes, tag = "2")]
+    Ballista(Vec<u8>),
+    #[prost(message, tag = "3")]
+    TextScan(TextScanNode),
+    #[prost(message, tag = "4")]
+    OuterSide(OuterSideNode),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OuterSideNode {}
+
+#[derive(Clone, PartialEq, Message)]
+struct TextScanNode {
+    #[prost(bytes = "vec", tag = "1")]
+    plain: Vec<u8>,
+    /// `CsvOptions` of DataFusion; JSON without.
+    #[prost(bytes = "vec", optional, tag = "2")]
+    csv: Option<Vec<u8>>,
+    #[prost(string, tag = "3")]
+    compression: String,
+    #[prost(uint64, tag = "4")]
+    batch_rows: u64,
+}
+
+impl PlanCodec {
+    /// The codec with the functions that SQL names in sessions of a cluster.
+    ///
+    /// # Errors
+    /// Those of the registry of functions.
+    pub fn new() -> yeoul_dialect::Result<Self> {
+        let named = distributed::planning_state(distributed::planning_config()?)?;
+        Ok(Self { ballista: BallistaPhysicalExtensionCodec::default(), named })
+    }
+
+    /// Writes a plan, and checks that it would arrive as it is: DataFusion's messages lack some of what its plans have.
+    ///
+    /// # Errors
+    /// `Invalid` for a plan that cannot be sent.
+    pub fn write(&self, plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Vec<u8>> {
+        let message = PhysicalPlanNode::try_from_physical_plan(Arc::clone(plan), self)?;
+        let written = message.encode_to_vec();
+        let read = self.read(&written, context)?;
+        let Some((left, arrives)) = difference(plan, &read, false) else { return Ok(written) };
+        let what = format!("the plan cannot be sent to a cluster: '{left}' would arrive as '{arrives}'");
+        Err(Error::new(ErrorKind::Invalid, what).into())
+    }
+
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// For bytes that are none, and those of another version.
+    pub fn read(&self, bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+        PhysicalPlanNode::try_decode(bytes)?.try_into_physical_plan(context, self)
+    }
+
+    fn text_scan(&self, scan: TextScan) -> Result<TextScanNode> {
+        let plain = PhysicalPlanNode::try_from_physical_plan(scan.plain, self)?.encode_to_vec();
+        let csv = match scan.kind {
+            TextKind::Csv(options) => {
+                Some(protobuf_common::CsvOptions::try_from(options.as_ref())?.encode_to_vec())
+            }
+            TextKind::Json => None,
+        };
+        let compression = scan.compression.get_variant().to_string();
+        Ok(TextScanNode { plain, csv, compression, batch_rows: scan.batch_rows as u64 })
+    }
+
+    fn text_scan_of(&self, node: &TextScanNode, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+        let kind = match &node.csv {
+            Some(options) => {
+                let options = protobuf_common::CsvOptions::decode(options.as_slice()).map_err(unreadable)?;
+                TextKind::Csv(Box::new(CsvOptions::try_from(&options)?))
+            }
+            None => TextKind::Json,
+        };
+        let compression: FileCompressionType = node.compression.parse()?;
+        let batch_rows = usize::try_from(node.batch_rows).map_err(unreadable)?;
+        let scan = TextScan { plain: self.read(&node.plain, context)?, kind, compression, batch_rows };
+        let scan = scan.within(&context.runtime_env(), context.session_config());
+        scan.ok_or_else(|| unreadable("a scan of text that reads no files"))
+    }
+}
+
+impl PhysicalExtensionCodec for PlanCodec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let node = Node::decode(bytes).map_err(unreadable)?;
+        if node.version != VERSION {
+            let text = format!("this is {VERSION}, and the plan is of {:?}", node.version);
+            let error = Error::new(ErrorKind::Invalid, text);
+            return Err(error
+                .with_hint("clients, schedulers and executors of a cluster are of one version")
+                .into());
+        }
+        match node.kind {
+            Some(Kind::Ballista(bytes)) => self.ballista.try_decode(&bytes, inputs, context, converter),
+            Some(Kind::TextScan(scan)) => self.text_scan_of(&scan, context),
+            Some(Kind::OuterSide(OuterSideNode {})) => match inputs {
+                [input] => sent::outer_side(Arc::clone(input)),
+                _ => Err(unreadable("a side of a join that is not one")),
+            },
+            None => Err(unreadable("an operator without a kind")),
+        }
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let kind = if let Some(scan) = TextScan::of(&node) {
+            Kind::TextScan(self.text_scan(scan)?)
+        } else if sent::is_outer_side(node.as_ref()) {
+            Kind::OuterSide(OuterSideNode {})
+        } else {
+            let name = node.name().to_owned();
+            let mut bytes = Vec::new();
+            let written = self.ballista.try_encode(node, &mut bytes, converter);
+            written.map_err(|error| not_sent(&format!("the operator {name}"), Some(error)))?;
+            Kind::Ballista(bytes)
+        };
+        let node = Node { version: VERSION.to_owned(), kind: Some(kind) };
+        node.encode(bytes).map_err(unreadable)
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        if self.named.udf(function.name()).is_ok_and(|named| *named == *function) {
+            return Ok(());
+        }
+        let text = sent::scalar_text(function).or_else(|| distributed::scalar_text(function));
+        let text = text.ok_or_else(|| not_sent(&format!("the function {}", function.name()), None))?;
+        bytes.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        if bytes.is_empty() {
+            return self.named.udf(name);
+        }
+        let text = std::str::from_utf8(bytes).map_err(unreadable)?;
+        match distributed::scalar(text) {
+            Some(function) => Ok(Arc::new(function)),
+            None => Ok(Arc::new(sent::scalar(text)?)),
+        }
+    }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        if self.named.udaf(function.name()).is_ok_and(|named| *named == *function) {
+            return Ok(());
+        }
+        let text = sent::aggregate_text(function);
+        let text = text.ok_or_else(|| not_sent(&format!("the function {}", function.name()), None))?;
+        bytes.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
+        if bytes.is_empty() {
+            return self.named.udaf(name);
+        }
+        let text = std::str::from_utf8(bytes).map_err(unreadable)?;
+        sent::aggregate(text, &|name| self.named.udaf(name))
+    }
+
+    fn try_encode_higher_order_function(&self, function: &HigherOrderUDF, _: &mut Vec<u8>) -> Result<()> {
+        Err(not_sent(&format!("the function {}", function.name()), None))
+    }
+}
+
+/// What the first operators that differ tell of themselves.
+fn difference(
+    left: &Arc<dyn ExecutionPlan>,
+    arrives: &Arc<dyn ExecutionPlan>,
+    is_of_union: bool,
+) -> Option<(String, String)> {
+    let said = (shown(left), shown(arrives));
+    if said.0 != said.1 {
+        // A union that is made anew names the columns of its inputs alike.
+        return match arrives.downcast_ref::<ProjectionExec>() {
+            Some(named) if is_of_union => difference(left, named.input(), false),
+            _ => Some(said),
+        };
+    }
+    let (lefts, arrivals) = (left.children(), arrives.children());
+    if lefts.len() != arrivals.len() {
+        return Some(said);
+    }
+    let is_of_union = left.is::<UnionExec>() || left.is::<InterleaveExec>();
+    lefts.iter().zip(arrivals).find_map(|(left, arrives)| difference(left, arrives, is_of_union))
+}
+
+/// All that an operator tells of itself, but for what only makes a scan faster.
+fn shown(node: &Arc<dyn ExecutionPlan>) -> String {
+    let shown = displayable(node.as_ref()).set_show_schema(true).one_line().to_string();
+    let shown = shown.trim();
+    // Order in which a scan might take its row groups.
+    match shown.split_once(", sort_order_for_reorder=[") {
+        Some((before, behind)) => {
+            format!("{before}{}", behind.split_once(']').map_or("", |(_, rest)| rest))
+        }
+        None => shown.to_owned(),
+    }
+}
+
+fn not_sent(what: &str, cause: Option<DataFusionError>) -> DataFusionError {
+    let error = Error::new(ErrorKind::Invalid, format!("{what} cannot be sent to a cluster"));
+    match cause {
+        Some(cause) => error.with_source(cause).into(),
+        None => error.into(),
+    }
+}
+
+fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataFusionError {
+    Error::new(ErrorKind::Invalid, "a plan on the wire cannot be read").with_source(error).into()
+}

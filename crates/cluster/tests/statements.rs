@@ -1,0 +1,121 @@
+//! Goal: a cluster answers as one process does, or refuses. Method: a scheduler and two executors in this process, each statement there and
+//! in a session of its own.
+
+#![allow(clippy::unwrap_used)] // in helpers of tests, too
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use yeoul_cluster::{Cluster, executor, scheduler};
+use yeoul_dialect::wrong_answers::rows;
+use yeoul_sql::{Options, Session};
+
+/// Statements over files `~/t/*.parquet` with columns `n` and `k`, and a text file.
+const ANSWERED: [&str; 17] = [
+    "SELECT count(*), sum(n), min(k) FROM '~/t/*.parquet' WHERE n % 3 = 1",
+    "SELECT k, count(*), sum(n), avg(n) FROM '~/t/*.parquet' GROUP BY k ORDER BY k",
+    "SELECT a.n, b.k FROM '~/t/*.parquet' AS a JOIN '~/t/*.parquet' AS b ON a.n = b.n + 1 ORDER BY a.n LIMIT 5 OFFSET 2",
+    // One task has to know all rows of the right side.
+    "SELECT a.n, b.n AS m FROM '~/t/*.parquet' AS a LEFT JOIN '~/t/*.parquet' AS b ON a.n > b.n + 395 ORDER BY a.n, m LIMIT 20",
+    "SELECT count(*) FROM '~/t/*.parquet' AS a FULL JOIN '~/t/*.parquet' AS b ON a.n > b.n + 395",
+    "SELECT count(*) FROM '~/t/*.parquet' AS a WHERE EXISTS (SELECT 1 FROM '~/t/*.parquet' AS b WHERE b.n > a.n + 390)",
+    "SELECT count(*) FROM '~/t/*.parquet' WHERE n NOT IN (SELECT n + 1 FROM '~/t/*.parquet')",
+    "SELECT n, rank() OVER (PARTITION BY k ORDER BY n DESC) AS r FROM '~/t/*.parquet' ORDER BY n LIMIT 9",
+    "SELECT k FROM '~/t/*.parquet' UNION SELECT n FROM '~/t/*.parquet' WHERE n < 3 ORDER BY k",
+    "SELECT substr(CAST(n AS VARCHAR), 1, 1) AS d, count(*) FROM '~/t/*.parquet' GROUP BY d ORDER BY d",
+    "SELECT CAST(n AS DECIMAL(9, 2)) / 3 AS q, CAST('2024-02-29' AS TIMESTAMP) AS t FROM '~/t/*.parquet' ORDER BY n LIMIT 3",
+    "SELECT max(CAST(n AS DOUBLE)), min(INTERVAL '1 month') FROM '~/t/*.parquet'",
+    "SELECT n FROM (SELECT n FROM '~/t/*.parquet' ORDER BY n LIMIT 4 OFFSET 3) AS s ORDER BY n DESC",
+    "SELECT * FROM '~/text.csv.gz' ORDER BY a",
+    "SELECT a, count(*) FROM '~/text.csv.gz' AS s JOIN '~/t/*.parquet' AS t ON s.a = t.n GROUP BY a ORDER BY a",
+    "SELECT k, n % 2 AS odd, count(*) FROM '~/t/*.parquet' GROUP BY CUBE (k, odd) ORDER BY k, odd",
+    "SELECT (SELECT max(n) FROM '~/t/*.parquet') AS m, 6 * 7 AS answer",
+];
+
+/// Statements that are refused there, with words of the refusal.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r",
+        "RECURSIVE",
+    ),
+    ("EXPLAIN ANALYZE SELECT count(*) FROM '~/t/*.parquet' WHERE n > 1", "EXPLAIN ANALYZE"),
+    ("SELECT 9223372036854775807 + n FROM '~/t/*.parquet'", "integer overflow"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn statements_are_answered_as_in_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = Session::new(options()).unwrap();
+    std::fs::create_dir(folder.path().join("t")).unwrap();
+    for part in 0..4 {
+        let from = part * 100;
+        let values = format!(
+            "SELECT value AS n, value % 7 AS k FROM generate_series({from}, {}) AS g(value)",
+            from + 99
+        );
+        answer(&alone, folder.path(), &format!("COPY ({values}) TO '~/t/{part}.parquet'")).await.unwrap();
+    }
+    let text = "COPY (SELECT n AS a, 'line ' || n || chr(10) || 'two' AS b FROM '~/t/0.parquet' WHERE n < 9) TO '~/text.csv.gz'";
+    answer(&alone, folder.path(), text).await.unwrap();
+
+    let (address, _work) = started().await;
+    let session = Session::with_queries(options(), Arc::new(Cluster::new(&address, true).unwrap())).unwrap();
+    for sql in ANSWERED {
+        let expected = answer(&alone, folder.path(), sql).await.unwrap();
+        let found = answer(&session, folder.path(), sql).await;
+        assert_eq!(found.as_ref(), Ok(&expected), "{sql}");
+        assert!(!expected.is_empty(), "{sql}");
+    }
+    for (sql, words) in REFUSED {
+        let error = answer(&session, folder.path(), sql).await.unwrap_err();
+        assert!(error.contains(words), "{sql}: {error}");
+    }
+    // A file that is another one than the query was planned for cannot be told apart later than this.
+    let elsewhere =
+        Session::with_queries(options(), Arc::new(Cluster::new(&address, false).unwrap())).unwrap();
+    let error =
+        answer(&elsewhere, folder.path(), "SELECT n FROM '~/t/0.parquet' WHERE n > 5").await.unwrap_err();
+    assert!(error.contains("another file on each machine"), "{error}");
+}
+
+fn options() -> Options {
+    Options { threads: Some(3), ..Options::default() }
+}
+
+/// The rows of a statement in which `~` stands for the folder, as text.
+async fn answer(session: &Session, folder: &Path, sql: &str) -> Result<Vec<String>, String> {
+    let sql = sql.replace('~', &folder.to_string_lossy());
+    let answer = async { session.sql(&sql).await?.collect().await };
+    let batches = answer.await.map_err(|error| error.to_string())?;
+    Ok(rows(&batches).unwrap())
+}
+
+/// A scheduler with two executors, and the folder that they work in.
+async fn started() -> (String, tempfile::TempDir) {
+    let host = "127.0.0.1".to_owned();
+    let server = scheduler::Server::bind(scheduler::Options { host: host.clone(), port: 0 }).await.unwrap();
+    let address = server.address().to_string();
+    tokio::spawn(server.serve());
+    let work = tempfile::tempdir().unwrap();
+    for number in 0..2 {
+        let dir = work.path().join(number.to_string());
+        std::fs::create_dir(&dir).unwrap();
+        let options = executor::Options {
+            scheduler: address.clone(),
+            host: host.clone(),
+            port: free_port(),
+            control_port: free_port(),
+            dir,
+            process: Options { threads: Some(2), ..Options::default() },
+        };
+        tokio::spawn(executor::run(options));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    (address, work)
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

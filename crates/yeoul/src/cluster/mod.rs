@@ -1,0 +1,188 @@
+//! `yeoul cluster`: the scheduler and the executors of queries on many machines.
+
+mod local;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tracing::level_filters::LevelFilter;
+use yeoul_base::{ByteSize, Error, ErrorKind, Result};
+use yeoul_cluster::{executor, scheduler};
+use yeoul_net::LogLevels;
+use yeoul_sql::Options;
+
+use crate::allocator::return_memory_at_once;
+use crate::daemon::{announce, run as run_daemon};
+use crate::exit::Stop;
+use crate::exposure::warn_of_exposure;
+use crate::memory::beyond_machine;
+use crate::port::port;
+
+/// Port of a scheduler that is not told another.
+const SCHEDULER_PORT: u16 = 50050;
+
+/// Threads of a process that may wait for disks.
+const BLOCKING_THREADS_MAX: usize = 64;
+
+const EXAMPLES: &str = "\
+Examples:
+  yeoul cluster local --executors 3 --memory 1GiB              all of it on this machine
+  yeoul sql --cluster 127.0.0.1:50050 --shared-paths           its shell: local files are the same ones there
+
+On several machines:
+  yeoul cluster scheduler --host 10.0.0.1
+  yeoul cluster executor --scheduler 10.0.0.1:50050 --host 10.0.0.2 --memory 4GiB --spill-dir /data/1
+  yeoul sql --cluster 10.0.0.1:50050 -c \"SELECT count(*) FROM 'hdfs://store/sales/**/*.parquet'\"
+
+Nobody has to say who he is: keep the ports to the cluster's own network (docs/security.md).
+
+Exit code: 0 told to stop, 1 failed, 2 wrong usage.";
+
+/// Run queries of `yeoul sql` in stages, on many machines or in several processes
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    role: Role,
+
+    /// What to say on stderr: error, warn, info, debug, trace or off
+    #[arg(long, global = true, value_name = "LEVEL", env = "YEOUL_LOG", default_value = "warn")]
+    log: LevelFilter,
+}
+
+#[derive(Subcommand, Debug)]
+enum Role {
+    Scheduler(SchedulerArgs),
+    Executor(ExecutorArgs),
+    Local(local::LocalArgs),
+}
+
+/// Divide queries into stages, and give their tasks to executors
+#[derive(Args, Debug)]
+struct SchedulerArgs {
+    /// The address to listen on: 0.0.0.0 for every one of this machine
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+
+    /// The port for clients and executors; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = SCHEDULER_PORT, value_parser = port, allow_negative_numbers = true)]
+    port: u16,
+}
+
+/// Run tasks
+#[derive(Args, Debug)]
+struct ExecutorArgs {
+    /// The scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+    scheduler: String,
+
+    /// The name or address by which the others reach this executor, and on which it listens
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+
+    /// The port for reads of what tasks have written; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, value_parser = port, allow_negative_numbers = true)]
+    port: u16,
+
+    /// The port for the scheduler; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, value_parser = port, allow_negative_numbers = true)]
+    control_port: u16,
+
+    /// The most memory that the whole process may use, such as 4GiB; at least 128MiB [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+
+    /// Tasks that run at once, each on a thread [default: the machine's cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Where tasks write and spill [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+
+    /// End once stdin is closed, as it is when the process that started this one ends
+    #[arg(long, hide = true)]
+    with_stdin: bool,
+}
+
+/// Runs the verb until the server has ended or was told to.
+pub fn run(args: ClusterArgs) -> ExitCode {
+    if matches!(&args.role, Role::Executor(executor) if executor.memory.is_some()) {
+        return_memory_at_once();
+    }
+    let log = LogLevels::new(args.log);
+    let log_level = args.log;
+    run_daemon(&log, "cluster", BLOCKING_THREADS_MAX, async move {
+        match args.role {
+            Role::Scheduler(args) => serve_scheduler(args).await,
+            Role::Executor(args) => serve_executor(args).await,
+            Role::Local(args) => local::serve(args, log_level).await,
+        }
+    })
+}
+
+async fn serve_scheduler(args: SchedulerArgs) -> Result<()> {
+    let mut stop = Stop::listen()?;
+    let server = scheduler::Server::bind(scheduler::Options { host: args.host, port: args.port }).await?;
+    announce(&server.address().to_string());
+    let may = "run queries with the rights of the executors";
+    warn_of_exposure(Some(server.address()), may, "give --host an address of the cluster's own network");
+    tokio::select! {
+        served = server.serve() => served,
+        _ = stop.asked() => Ok(()),
+    }
+}
+
+async fn serve_executor(args: ExecutorArgs) -> Result<()> {
+    if let Some(notice) = args.memory.and_then(beyond_machine) {
+        tracing::warn!("{notice}");
+    }
+    let parent = args.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let made = tempfile::Builder::new().prefix("yeoul-executor-").tempdir_in(&parent);
+    let dir = made.map_err(|error| {
+        let text = format!("cannot make a directory in '{}': {error}", parent.display());
+        Error::new(ErrorKind::of_io(&error), text).with_source(error)
+    })?;
+    let options = executor::Options {
+        scheduler: args.scheduler,
+        port: free_port(&args.host, args.port)?,
+        control_port: free_port(&args.host, args.control_port)?,
+        host: args.host,
+        dir: dir.path().to_owned(),
+        process: Options {
+            memory: args.memory,
+            threads: args.threads,
+            spill_dir: Some(dir.path().to_owned()),
+            ..Options::default()
+        },
+    };
+    announce(&format!("{}:{}", options.host, options.port));
+    tokio::select! {
+        ran = executor::run(options) => ran,
+        () = stdin_closed(), if args.with_stdin => Ok(()),
+    }
+}
+
+/// Waits until nobody can write to stdin any more.
+async fn stdin_closed() {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // Such a read cannot be given up, and a thread of its own keeps no process.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = tell.send(());
+    });
+    let _ = told.await;
+}
+
+/// The port, or one that is free now.
+fn free_port(host: &str, port: u16) -> Result<u16> {
+    if port != 0 {
+        return Ok(port);
+    }
+    let found = TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr());
+    found.map(|address| address.port()).map_err(|error| {
+        Error::new(ErrorKind::Unavailable, format!("cannot listen on {host}: {error}")).with_source(error)
+    })
+}
