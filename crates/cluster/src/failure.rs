@@ -22,21 +22,45 @@ struct Sent {
 
 /// The error of a task as Ballista is to carry it. Those that it has an answer to, a read that failed and a disk, stay as they are.
 pub(crate) fn sent(error: DataFusionError) -> DataFusionError {
-    let root = error.find_root();
-    let is_ballistas = matches!(root, DataFusionError::IoError(_))
-        || matches!(root, DataFusionError::External(inner) if inner.is::<BallistaError>());
-    if is_ballistas {
-        return error;
-    }
-    let error = Error::from(error);
-    let sent = Sent {
-        kind: error.kind().as_str().to_owned(),
-        text: error.to_string(),
-        hint: error.hint().map(str::to_owned),
+    let sent = match own(&error) {
+        Some(error) => Sent::of(error),
+        None if is_ballistas(&error) => return error,
+        None => Sent::of(&Error::from(error)),
     };
     // Ballista escapes quotes, how often is up to it.
     let text = STANDARD.encode(serde_json::to_vec(&sent).expect("texts are texts"));
     DataFusionError::Execution(format!("{MARK}{text}{END}"))
+}
+
+impl Sent {
+    fn of(error: &Error) -> Self {
+        Self {
+            kind: error.kind().as_str().to_owned(),
+            text: error.to_string(),
+            hint: error.hint().map(str::to_owned),
+        }
+    }
+}
+
+/// The error of ours in one, however often it is wrapped.
+fn own(error: &DataFusionError) -> Option<&Error> {
+    let DataFusionError::External(inner) = error.find_root() else { return None };
+    match inner.downcast_ref::<BallistaError>() {
+        Some(BallistaError::DataFusionError(error)) => own(error),
+        Some(_) => None,
+        None => inner.downcast_ref::<Error>(),
+    }
+}
+
+fn is_ballistas(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::IoError(_) => true,
+        DataFusionError::External(inner) => match inner.downcast_ref::<BallistaError>() {
+            Some(BallistaError::DataFusionError(error)) => is_ballistas(error),
+            inner => inner.is_some(),
+        },
+        _ => false,
+    }
 }
 
 /// The error of a failed job, from what Ballista says of it.

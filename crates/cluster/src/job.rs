@@ -33,7 +33,7 @@ use yeoul_sql::distributed::{Elsewhere, stores_of};
 use crate::failure;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::plan_codec::PlanCodec;
-use crate::single_tasks::in_single_tasks;
+use crate::single_tasks;
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
 const ASK_FIRST: Duration = Duration::from_millis(2);
@@ -82,7 +82,7 @@ impl Cluster {
 impl Elsewhere for Cluster {
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         self.check_stores(&plan)?;
-        let plan = in_single_tasks(plan)?;
+        single_tasks::check(&plan)?;
         let query = ExecuteQueryParams {
             query: Some(Query::PhysicalPlan(self.codec.write(&plan, &state.task_ctx())?)),
             settings: state.config().to_key_value_pairs(),
