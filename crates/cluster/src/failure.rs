@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 use yeoul_dialect::Error;
 
-/// What such a text has in it, before the error itself.
+/// Mark before the error itself in such a text.
 const MARK: &str = "yeoul-error:";
-/// What is behind it.
+/// End of the error.
 const END: char = ';';
 
 #[derive(Serialize, Deserialize)]

@@ -219,7 +219,7 @@ impl PhysicalExtensionCodec for PlanCodec {
     }
 }
 
-/// What the first operators that differ tell of themselves.
+/// Texts of the first two operators that differ.
 fn difference(
     left: &Arc<dyn ExecutionPlan>,
     arrives: &Arc<dyn ExecutionPlan>,

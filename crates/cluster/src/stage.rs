@@ -18,7 +18,7 @@ use yeoul_sql::distributed::Workplace;
 use crate::failure;
 use crate::orders::in_order;
 
-/// What makes tasks of plans.
+/// Engine that makes tasks of plans.
 pub(crate) struct StageEngine {
     workplace: Workplace,
     ballista: DefaultExecutionEngine,

@@ -38,10 +38,10 @@ use crate::optimizer::PHYSICAL;
 use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options};
 
-/// How many files are asked about at a time.
+/// Most files that are asked about at a time.
 const FILES_AT_ONCE: usize = 16;
 
-/// What has the queries of a session run in other processes.
+/// Runner of a session's queries, in other processes.
 pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// The plan that has `plan` run there, and gives its rows in the order of `plan`.
     ///
@@ -97,7 +97,7 @@ fn files_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<(ObjectStoreUrl, ObjectMeta)> 
     files
 }
 
-/// What stages run in: the memory, the stores and the functions of a process, and the rules that suit it.
+/// Place that stages run in: the memory, the stores and the functions of a process, and the rules that suit it.
 #[derive(Clone, Debug)]
 pub struct Workplace {
     state: SessionState,
@@ -157,7 +157,7 @@ impl Workplace {
         futures::stream::iter(checks).buffer_unordered(FILES_AT_ONCE).try_collect().await
     }
 
-    /// What a task gives, unless the process reaches its memory limit before.
+    /// Result of a task, unless the process reaches its memory limit before.
     ///
     /// # Errors
     /// `ResourceExhausted` then; the task's own.

@@ -88,7 +88,7 @@ impl Session {
         Self::in_process(options, process, Some(elsewhere))
     }
 
-    /// What stages of other processes' queries are run in here.
+    /// Place of this process in which stages of others' queries run.
     pub fn workplace(&self) -> Workplace {
         Workplace::new(self.context.state(), Arc::clone(&self.limits.process))
     }
