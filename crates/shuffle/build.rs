@@ -15,26 +15,27 @@ const NOT_RECEIVED: &str = "yeoul.shuffle.journal";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let mut files = protox::compile(["celeborn.proto", "internal.proto", "journal.proto"], ["proto"])?;
+    let mut files =
+        protox::compile(["celeborn.proto", "internal.proto", "executor.proto", "journal.proto"], ["proto"])?;
     config().compile_fds(files.clone())?;
 
     files.file.retain(|file| file.package() != NOT_RECEIVED);
     let mut messages = Vec::new();
     for file in &mut files.file {
         file.source_code_info = None; // it counts fields, and some of them go
-        let package = file.package().to_owned();
+        let (name, package) = (file.name().to_owned(), file.package().to_owned());
         for mut message in std::mem::take(&mut file.message_type) {
             for entry in &mut message.nested_type {
                 entry.options = None; // an entry of a map is a message like others
             }
-            messages.push((package.clone(), message));
+            messages.push((name.clone(), package.clone(), message));
         }
     }
     // Messages with lists, or with messages that have some.
     let mut deep = BTreeSet::new();
     loop {
         let before = deep.len();
-        for (package, message) in &messages {
+        for (_, package, message) in &messages {
             let name = format!(".{package}.{}", message.name());
             let nested = message.nested_type.iter().map(|entry| (format!("{name}.{}", entry.name()), entry));
             for (name, message) in nested.chain([(name.clone(), message)]) {
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let mut lists = String::new();
-    for (_, message) in &mut messages {
+    for (_, _, message) in &mut messages {
         let outer = message.name().to_owned();
         let nested = message
             .nested_type
@@ -82,8 +83,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     for file in &mut files.file {
-        let own = messages.iter().filter(|(package, _)| package == file.package());
-        file.message_type = own.map(|(_, message)| message.clone()).collect();
+        let own = messages.iter().filter(|(name, ..)| name == file.name());
+        file.message_type = own.map(|(.., message)| message.clone()).collect();
     }
     let out = PathBuf::from(env::var("OUT_DIR")?).join("received");
     fs::create_dir_all(&out)?;

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use yeoul_shuffle::wire::executor::Request;
 use yeoul_shuffle::wire::lists::{Messages, Numbers, Texts};
 use yeoul_shuffle::wire::message::{Message, MessageType as Type, Receivable};
 use yeoul_shuffle::wire::packed::Location;
@@ -58,6 +59,28 @@ fn read(message: &Message) -> Result<(), DecodeError> {
         Type::WORKER_REGISTER => report(message.parse::<WorkerRegister>()?.part(WorkerRegister::REPORT)?),
         Type::WORKER_HEARTBEAT => report(message.parse::<WorkerHeartbeat>()?.part(WorkerHeartbeat::REPORT)?),
         Type::WORKER_ORDERS => messages(&message.parse()?, WorkerOrders::EXPIRED),
+        Type::EXECUTOR_HELLO
+        | Type::DESCRIBE_SHUFFLE
+        | Type::BEGIN_ATTEMPT
+        | Type::REVIVE
+        | Type::MAPPER_END
+        | Type::GET_REDUCER_FILE_GROUP => drop(Request::of_message(message)?),
+        Type::SHUFFLE_DESCRIPTION => {
+            let answer = message.parse::<ShuffleDescription>()?;
+            texts(&answer, ShuffleDescription::SHUNNED);
+            let pair = Received::<PackedPartitionLocationsPair>::decode(answer.locations.clone())?;
+            Location::unpack(&pair, drop)?;
+        }
+        Type::REVIVED => texts(&message.parse()?, Revived::SHUNNED),
+        Type::REDUCER_FILE_GROUP => {
+            let answer = message.parse::<ReducerFileGroup>()?;
+            messages(&answer, ReducerFileGroup::FILES);
+            numbers(&answer, ReducerFileGroup::WINNERS);
+        }
+        Type::EXECUTOR_WELCOME => fields::<ExecutorWelcome>(message)?,
+        Type::ATTEMPT_BEGUN => fields::<AttemptBegun>(message)?,
+        Type::MAPPER_ENDED => fields::<MapperEnded>(message)?,
+        Type::EXECUTOR_REFUSAL => fields::<ExecutorRefusal>(message)?,
         Type::REQUEST_SLOTS_RESPONSE => {
             let answer = message.parse::<RequestSlotsResponse>()?;
             for entry in answer.messages(RequestSlotsResponse::PACKED_WORKER_RESOURCE) {

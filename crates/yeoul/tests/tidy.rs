@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 61] = [
+const DECISIONS: [&str; 65] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -46,8 +46,12 @@ const DECISIONS: [&str; 61] = [
     "crates/journal/src/parsed.rs",
     "crates/journal/src/record.rs",
     "crates/memory/src/shares.rs",
-    "crates/shuffle/src/client/once.rs",
-    "crates/shuffle/src/client/routes.rs",
+    "crates/shuffle/src/client/application/fate.rs",
+    "crates/shuffle/src/client/application/routes.rs",
+    "crates/shuffle/src/client/application/state.rs",
+    "crates/shuffle/src/client/application/used_numbers.rs",
+    "crates/shuffle/src/client/executor/known_routes.rs",
+    "crates/shuffle/src/client/tasks/once.rs",
     "crates/shuffle/src/master/messages.rs",
     "crates/shuffle/src/master/record.rs",
     "crates/shuffle/src/master/record_layout.rs",

@@ -16,7 +16,7 @@ use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
 use yeoul_shuffle::wire::message::{Message, Typed};
 use yeoul_shuffle::wire::packed::Location;
 use yeoul_shuffle::wire::rpc::{self, Answer, Request};
-use yeoul_shuffle::wire::{ChunkSlice, Frame, Header, internal, java, proto};
+use yeoul_shuffle::wire::{ChunkSlice, Frame, Header, executor, internal, java, proto};
 use yeoul_shuffle::worker::store::record::{RunRow, Seal, encode_run, encode_seal, encode_winners};
 
 fn main() -> std::io::Result<()> {
@@ -110,6 +110,41 @@ fn main() -> std::io::Result<()> {
             committed_primary_storage_infos: [(text("0-0"), storage)].into(),
             ..Default::default()
         }),
+        executor::Request::Revive {
+            of: executor::Subject { life: text("life"), shuffle: ShuffleId(3) },
+            partition: 1.into(),
+            epoch: 2.into(),
+            avoid: vec![worker(9091), worker(9191)],
+        }
+        .to_message(),
+        executor::Request::End {
+            of: executor::Subject { life: text("life"), shuffle: ShuffleId(3) },
+            map: MapId(4),
+            attempt: AttemptId(1),
+            summary: "rows".into(),
+        }
+        .to_message(),
+        executor::Answer::Description(executor::Description {
+            maps: 9,
+            locations: locations.to_vec(),
+            shunned: vec![worker(9091)],
+            push_max_ms: 120_000,
+            window: 32,
+            merge_len: 64 << 10,
+            revives_max: 5,
+        })
+        .to_message(),
+        executor::Answer::Files {
+            files: vec![executor::Readable {
+                location: LocationId::new(0, 1),
+                copies: vec![(
+                    worker(9091),
+                    FileName { location: LocationId::new(0, 1), mode: Mode::Primary },
+                )],
+            }],
+            winners: vec![AttemptId(0), AttemptId(300)],
+        }
+        .to_message(),
     ];
     for (index, message) in messages.iter().enumerate() {
         write("shuffle_message", index, &message.to_bare())?;

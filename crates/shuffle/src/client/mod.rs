@@ -1,4 +1,4 @@
-//! A client of our own: what a driver and its executors do, in one process.
+//! A client of our own: what a driver and its executors do, in one process or in several.
 //!
 //! ```no_run
 //! # use yeoul_shuffle::client::{Application, Options};
@@ -19,23 +19,40 @@
 //! # }
 //! ```
 //!
+//! The application's half, [`Application`], registers shuffles and knows which attempts have won. Executors in other processes
+//! connect to the server that it [starts](Application::serve), and have the other half, [`Executor`]:
+//!
+//! ```no_run
+//! # use yeoul_shuffle::client::{Begun, Executor, ExecutorOptions};
+//! # use yeoul_shuffle::ids::{MapId, PartitionId, ShuffleId};
+//! # async fn example() -> yeoul_shuffle::Result<()> {
+//! let executor = Executor::connect(ExecutorOptions::new("127.0.0.1:4711")).await?;
+//! let shuffle = executor.shuffle(ShuffleId(0)).await?;
+//! match shuffle.begin(MapId(0)).await? {
+//!     Begun::Writer(mut writer) => {
+//!         writer.push(PartitionId(3), &b"rows"[..]).await?;
+//!         writer.finish_with("1 row").await?;
+//!     }
+//!     Begun::Ended(ended) => println!("done before, by attempt {}: {:?}", ended.attempt, ended.summary),
+//! }
+//! let mut reader = shuffle.reader(PartitionId(3), ..).await?; // the first one has the shuffle committed
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! It pushes with a window for each worker, gathers small batches into merged pushes, revives locations that split or
 //! fail, reads from the replica where the primary does not answer, and gives each batch of a winning attempt once.
 
-mod application;
-pub(crate) mod commit;
-pub(crate) mod once;
-pub(crate) mod push;
-mod reader;
-pub(crate) mod routes;
+pub(crate) mod application;
+mod executor;
 #[cfg(test)]
 mod scripted;
-mod shuffle;
+mod shared_attempt;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
-mod writer;
 
-pub use application::{Application, Options};
-pub use reader::Reader;
-pub use shuffle::Shuffle;
-pub use writer::Writer;
+pub use crate::wire::executor::Ended;
+pub use application::{Application, Options, ServerOptions, Shuffle};
+pub use executor::{Executor, ExecutorOptions};
+pub use tasks::{Begun, Reader, TaskShuffle, Writer};

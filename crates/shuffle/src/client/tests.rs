@@ -1,13 +1,14 @@
 //! Goal: what a client says of its data is true when servers fail, connections end and calls are cancelled wherever
 //! they wait. Method: servers that fail on command. Here: applications, and shuffles as a whole.
 
+mod halves;
 mod reading;
 mod writing;
 
 use std::time::{Duration, Instant};
 
-use super::application::MERGE_LEN_MAX;
 use super::scripted::{Fault, Point, Scripted, until};
+use super::tasks::MERGE_LEN_MAX;
 use super::*;
 use crate::error::Kind;
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
@@ -266,7 +267,7 @@ fn a_worker_with_several_addresses_is_one_worker() {
         peer: None,
     };
     let mut primaries = [at(0, worker("a", 21)), at(1, worker("b", 22)), at(2, worker("b", 20))];
-    super::shuffle::use_one_address(&mut candidates, &mut primaries);
+    super::application::shuffle::use_one_address(&mut candidates, &mut primaries);
     assert_eq!(candidates, [worker("a", 20), worker("b", 20)]);
     assert_eq!(
         primaries.map(|location| location.worker),

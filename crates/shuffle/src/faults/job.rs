@@ -12,12 +12,13 @@ use super::message::{Batch, Driver, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{BATCH_BYTES, number_of};
-use crate::client::commit::{Fate, Readable, Said, fate};
-use crate::client::push::{Verdict, verdict};
-use crate::client::routes::Routes;
+use crate::client::application::fate::{Fate, Said, fate};
+use crate::client::application::routes::Routes;
+use crate::client::tasks::push::{Verdict, verdict};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, ShuffleKey, SplitMode, WorkerId};
 use crate::master::state::SlotGrant;
 use crate::net::RequestError;
+use crate::wire::executor::Readable;
 use crate::wire::packed::Location;
 use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, SplitPolicy};
 

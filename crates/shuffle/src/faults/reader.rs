@@ -6,9 +6,9 @@ use super::job::{Job, Stage};
 use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{Worker, number_of};
-use crate::client::commit::Readable;
-use crate::client::once::Once;
+use crate::client::tasks::once::Once;
 use crate::ids::{FileName, WorkerId};
+use crate::wire::executor::Readable;
 use crate::wire::packed::Location;
 use crate::worker::index::{Entry, MapRange};
 

@@ -31,6 +31,9 @@ impl Limits {
     /// For a worker's fetch listener.
     pub const FETCH: Self =
         Self { head_len_max: 64 * KIB, rpc_body_max: 16 * MIB, push_body_max: 0, chunk_body_max: 0 };
+    /// For an application's listener, whose executors send short requests: the longest ends a map with its summary.
+    pub const EXECUTORS: Self =
+        Self { head_len_max: 64 * KIB, rpc_body_max: 128 * KIB, push_body_max: 0, chunk_body_max: 0 };
     /// For clients: responses and chunks. A chunk ends with the batch that fills its 8 MiB, and a batch may be large.
     pub const ANSWERS: Self =
         Self { head_len_max: 64 * KIB, rpc_body_max: 64 * MIB, push_body_max: 0, chunk_body_max: 1100 * MIB };

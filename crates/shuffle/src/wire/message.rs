@@ -13,7 +13,7 @@ use super::cursor::{Cursor, DecodeError, Problem};
 use super::lists::Received;
 use super::{internal, proto, received};
 
-/// The number of a protobuf message. Numbers up to 9999 are Celeborn's; the others are used between our own servers.
+/// The number of a protobuf message. Numbers up to 9999 are Celeborn's; the others are used between our own servers, and between the halves of our own client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageType(pub i32);
 
@@ -97,6 +97,19 @@ message_types! {
     WORKER_ORDERS = 10006: internal::WorkerOrders,
     WORKER_LEAVE = 10007: internal::WorkerLeave,
     WORKER_LEAVE_REPLY = 10008: internal::WorkerLeaveReply,
+    EXECUTOR_HELLO = 10101: internal::ExecutorHello,
+    EXECUTOR_WELCOME = 10102: internal::ExecutorWelcome,
+    DESCRIBE_SHUFFLE = 10103: internal::DescribeShuffle,
+    SHUFFLE_DESCRIPTION = 10104: internal::ShuffleDescription,
+    BEGIN_ATTEMPT = 10105: internal::BeginAttempt,
+    ATTEMPT_BEGUN = 10106: internal::AttemptBegun,
+    REVIVE = 10107: internal::Revive,
+    REVIVED = 10108: internal::Revived,
+    MAPPER_END = 10109: internal::MapperEnd,
+    MAPPER_ENDED = 10110: internal::MapperEnded,
+    GET_REDUCER_FILE_GROUP = 10111: internal::GetReducerFileGroup,
+    REDUCER_FILE_GROUP = 10112: internal::ReducerFileGroup,
+    EXECUTOR_REFUSAL = 10120: internal::ExecutorRefusal,
 }
 
 /// A message as it travels: its number and its payload, `None` where Java sends `null`.

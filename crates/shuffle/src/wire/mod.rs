@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod cursor;
+pub mod executor;
 pub mod frame;
 pub mod handshake;
 pub mod java;
@@ -25,7 +26,8 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/celeborn.rs"));
 }
 
-/// The protobuf messages between our own servers, generated from `proto/internal.proto`.
+/// The protobuf messages between our own servers, generated from `proto/internal.proto`, and between the halves of our own
+/// client, from `proto/executor.proto`.
 #[allow(missing_docs, clippy::all)]
 pub mod internal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));

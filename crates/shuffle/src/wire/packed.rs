@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::cursor::{DecodeError, Problem};
 use super::lists::{Received, exactly};
-use super::{proto, received};
+use super::{internal, proto, received};
 use crate::ids::{FileName, LocationId, Mode, WorkerId};
 
 type Pair = received::PackedPartitionLocationsPair;
@@ -258,6 +258,18 @@ impl TryFrom<&Received<received::WorkerInfo>> for WorkerId {
             return Err(too_short(info.wire_len()));
         }
         worker(&info.host, [info.rpc_port, info.push_port, info.fetch_port, info.replicate_port])
+    }
+}
+
+impl From<&WorkerId> for internal::WorkerIdentity {
+    fn from(worker: &WorkerId) -> Self {
+        Self {
+            host: worker.host.to_string(),
+            rpc_port: worker.rpc_port.into(),
+            push_port: worker.push_port.into(),
+            fetch_port: worker.fetch_port.into(),
+            replicate_port: worker.replicate_port.into(),
+        }
     }
 }
 

@@ -206,14 +206,7 @@ impl Registration {
     }
 
     fn identity(&self) -> WorkerIdentity {
-        let id = &self.node.id;
-        WorkerIdentity {
-            host: id.host.to_string(),
-            rpc_port: id.rpc_port.into(),
-            push_port: id.push_port.into(),
-            fetch_port: id.fetch_port.into(),
-            replicate_port: id.replicate_port.into(),
-        }
+        WorkerIdentity::from(&self.node.id)
     }
 
     fn report(&self) -> WorkerReport {

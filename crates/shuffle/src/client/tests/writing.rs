@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::application::MERGE_LEN_MAX;
-use super::super::writer::{MERGED_MAX, PAYLOAD_LEN_MAX};
+use super::super::tasks::MERGE_LEN_MAX;
+use super::super::tasks::writer::{MERGED_MAX, PAYLOAD_LEN_MAX};
 use super::*;
 use crate::ids::{LocationId, Mode, ShuffleKey};
 use crate::wire::{Header, Limits, Status};
@@ -278,7 +278,7 @@ async fn a_location_that_is_made_for_a_push_that_is_given_up_is_not_left_behind(
     let unused = "0-1-0".parse().unwrap();
     let is_destroyed = || cluster.destroyed().iter().any(|(_, file)| *file == unused);
     until(|| shuffle.locations(PartitionId(0)) == 2 || is_destroyed()).await;
-    until(|| !shuffle.inner.is_reviving(PartitionId(0))).await;
+    until(|| !shuffle.registered.is_reviving(PartitionId(0))).await;
 }
 
 #[tokio::test]
@@ -315,7 +315,7 @@ async fn batches_that_failed_together_have_turned_once() {
             (1 + revives_max, 1 + revives_max),
             "{error}"
         );
-        assert!(error.contains(&shuffle.inner.key.to_string()), "{error}");
+        assert!(error.contains(&shuffle.registered.key.to_string()), "{error}");
     }
 }
 
@@ -464,7 +464,7 @@ async fn a_soft_split_that_many_batches_report_is_acted_upon_once() {
     for _ in 0..9 {
         writer.push(PartitionId(0), &b"taken"[..]).await.unwrap();
         until(|| writer.is_idle() && cluster.asked(0, reserve) == 2).await;
-        held.push(Arc::strong_count(&shuffle.inner));
+        held.push(Arc::strong_count(&shuffle.tasks));
     }
     assert_eq!(cluster.faults_left(), 0);
     assert_eq!(held, [held[0]; 9], "tasks that wait for their turn");

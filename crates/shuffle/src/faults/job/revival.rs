@@ -3,7 +3,7 @@
 //! cut down to the one partition.
 
 use super::{BTreeSet, Event, Job, LocationId, PartitionId, Question, Scene, SlotGrant, Stage, WorkerId};
-use crate::client::routes::Routes;
+use crate::client::application::routes::Routes;
 use crate::wire::packed::Location;
 
 /// The new locations that a driver asks the master for.

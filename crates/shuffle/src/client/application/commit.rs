@@ -4,70 +4,14 @@ use std::collections::BTreeMap;
 
 use tracing::debug;
 
-use super::application::RETRIES_MAX;
-use super::shuffle::Inner;
+use super::fate::{Committed, Fate, Said, fate};
+use super::registered::Registered;
+use crate::client::tasks::RETRIES_MAX;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, WorkerId};
+use crate::wire::executor::Readable;
 use crate::wire::packed::Location;
 use crate::wire::{Received, Status, proto, received};
-
-/// A location with data, and where its copies can be read, the primary first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Readable {
-    pub location: LocationId,
-    pub copies: Vec<(WorkerId, FileName)>,
-}
-
-/// A shuffle that has been committed.
-#[derive(Debug)]
-pub(super) struct Committed {
-    /// By partition.
-    pub files: Vec<Vec<Readable>>,
-    /// By map id: the attempt whose batches count.
-    pub winners: Vec<AttemptId>,
-}
-
-/// What a worker has answered about a copy that it was to commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// Nothing: it was not reached, or not asked yet.
-    Unanswered,
-    /// That it does not commit.
-    Refused,
-    /// That the copy has batches, and takes no more.
-    Whole,
-    /// That the copy has none, and takes none.
-    Empty,
-    /// That it does not have what it took.
-    Lost,
-}
-
-/// The outcome for a location, from what the workers of its copies have answered.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Readable(Readable),
-    Empty,
-    /// One of its copies may be good.
-    Unanswered,
-    Lost,
-}
-
-/// One whole copy makes a location readable, one empty copy makes it empty: acknowledged batches are in both.
-pub(crate) fn fate(location: &Location, said: impl Fn(FileName) -> Said) -> Fate {
-    let all: Vec<_> = location.copies().map(|copy| (said(copy.file()), copy)).collect();
-    let has = |wanted| all.iter().any(|(said, _)| *said == wanted);
-    if has(Said::Whole) {
-        let whole = all.iter().filter(|(said, _)| *said == Said::Whole);
-        let copies = whole.map(|(_, copy)| (copy.worker.clone(), copy.file())).collect();
-        Fate::Readable(Readable { location: location.id, copies })
-    } else if has(Said::Empty) {
-        Fate::Empty
-    } else if has(Said::Unanswered) {
-        Fate::Unanswered
-    } else {
-        Fate::Lost
-    }
-}
 
 /// The workers' answers so far, in early commits on leaving workers and in that of the whole shuffle.
 #[derive(Debug, Default)]
@@ -95,47 +39,49 @@ struct Request {
 
 impl Committed {
     /// Commits every location of every epoch on all of its workers.
-    pub async fn commit(inner: &Inner) -> Result<Self> {
-        let mut progress = inner.progress.lock().await;
-        let (locations, winners) = inner.close()?;
-        progress.add(inner, &locations, |_| true);
+    pub async fn commit(registered: &Registered) -> Result<Self> {
+        let mut progress = registered.progress.lock().await;
+        let (locations, winners) = registered.state().close()?;
+        progress.add(registered, &locations, |_| true);
         let mut retries = 0;
         loop {
-            inner.check(&inner.state())?;
-            let failures = progress.ask(inner, &winners, |_| true).await?;
+            registered.state().check()?;
+            let failures = progress.ask(registered, &winners, |_| true).await?;
             // Workers are asked again only while a location depends on them alone.
             match progress.files(&locations) {
-                Ok(files) => return Ok(Self { files, winners }),
-                Err(Missing::Lost(location)) => return Err(lost_error(inner, location)),
+                Ok(files) => return Ok(Self { files, winners: winners.into() }),
+                Err(Missing::Lost(location)) => return Err(lost_error(registered, location)),
                 Err(Missing::Unanswered(location)) if retries == RETRIES_MAX => {
-                    return Err(unanswered_error(inner, location, &failures));
+                    return Err(unanswered_error(registered, location, &failures));
                 }
                 Err(Missing::Unanswered(_)) => {}
             }
             retries += 1;
-            inner.session.wait_to_retry(retries).await;
+            registered.session.wait_to_retry(retries).await;
         }
     }
 }
 
-fn lost_error(inner: &Inner, lost: LocationId) -> Error {
-    let text = format!("shuffle {} has lost location {lost}: no copy of it was committed", inner.key);
+fn lost_error(registered: &Registered, lost: LocationId) -> Error {
+    let text = format!("shuffle {} has lost location {lost}: no copy of it was committed", registered.key);
     Error::new(Kind::DataLoss, text)
 }
 
-fn unanswered_error(inner: &Inner, location: LocationId, failures: &[(Request, Error)]) -> Error {
+fn unanswered_error(registered: &Registered, location: LocationId, failures: &[(Request, Error)]) -> Error {
     let asks_for_it = |request: &Request| request.names.iter().any(|name| name.location == location);
     let is_silence = |error: &Error| error.kind() == Kind::Unavailable;
     let failure = failures.iter().find(|(request, error)| is_silence(error) && asks_for_it(request));
     let (request, error) = failure.expect("what is not answered was asked for, and failed");
-    let text =
-        format!("worker {} does not commit location {location} of shuffle {}", request.worker, inner.key);
+    let text = format!(
+        "worker {} does not commit location {location} of shuffle {}",
+        request.worker, registered.key
+    );
     Error::new(Kind::Unavailable, text)
         .with_hint("commit again when the worker is back")
         .with_source(error.clone())
 }
 
-impl Inner {
+impl Registered {
     /// Commits what leaving workers hold, because they keep nothing else.
     pub async fn commit_early(&self, leaving: &[WorkerId]) {
         // If another commit is going on, it is the whole shuffle's, or the next heartbeat tries this again.
@@ -150,7 +96,12 @@ impl Inner {
 
 impl Progress {
     /// Makes requests for the copies on `wanted` workers that were not asked for yet.
-    fn add(&mut self, inner: &Inner, locations: &[Vec<Location>], wanted: impl Fn(&WorkerId) -> bool) {
+    fn add(
+        &mut self,
+        registered: &Registered,
+        locations: &[Vec<Location>],
+        wanted: impl Fn(&WorkerId) -> bool,
+    ) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
         for copy in locations.iter().flatten().flat_map(Location::copies) {
             let name = copy.file();
@@ -159,7 +110,7 @@ impl Progress {
                 by_worker.entry(copy.worker).or_default().push(name);
             }
         }
-        let epoch = inner.session.number();
+        let epoch = registered.session.number();
         let requests = by_worker.into_iter().map(|(worker, names)| Request { worker, names, epoch });
         self.open.extend(requests);
     }
@@ -170,14 +121,15 @@ impl Progress {
     /// `Conflict` if the shuffle was unregistered.
     async fn ask(
         &mut self,
-        inner: &Inner,
+        registered: &Registered,
         winners: &[AttemptId],
         wanted: impl Fn(&WorkerId) -> bool,
     ) -> Result<Vec<(Request, Error)>> {
         let mut asked = Vec::new();
         for request in self.open.iter().filter(|request| wanted(&request.worker)) {
-            let message = request.message(inner, winners);
-            let answer = inner.ask_worker::<_, received::CommitFilesResponse>(&request.worker, message)?;
+            let message = request.message(registered, winners);
+            let answer =
+                registered.ask_worker::<_, received::CommitFilesResponse>(&request.worker, message)?;
             asked.push((request.clone(), answer));
         }
         let mut failures = Vec::new();
@@ -188,7 +140,7 @@ impl Progress {
                     self.open.retain(|open| (&open.worker, open.epoch) != (&request.worker, request.epoch));
                 }
                 Err(error) => {
-                    debug!(shuffle = %inner.key, worker = %request.worker, ?error, "a worker did not commit");
+                    debug!(shuffle = %registered.key, worker = %request.worker, ?error, "a worker did not commit");
                     let is_silence = error.kind() == Kind::Unavailable;
                     let said = if is_silence { Said::Unanswered } else { Said::Refused };
                     self.said.extend(request.names.iter().map(|name| (*name, said)));
@@ -250,14 +202,14 @@ impl Request {
         Ok(said)
     }
 
-    fn message(&self, inner: &Inner, winners: &[AttemptId]) -> proto::CommitFiles {
+    fn message(&self, registered: &Registered, winners: &[AttemptId]) -> proto::CommitFiles {
         let ids = |mode| {
             let names = self.names.iter().filter(|name| name.mode == mode);
             names.map(|name| name.location.to_string()).collect()
         };
         proto::CommitFiles {
-            application_id: inner.key.application.to_string(),
-            shuffle_id: inner.key.shuffle.0,
+            application_id: registered.key.application.to_string(),
+            shuffle_id: registered.key.shuffle.0,
             primary_ids: ids(Mode::Primary),
             replica_ids: ids(Mode::Replica),
             map_attempts: winners.iter().map(|winner| winner.0).collect(),
@@ -287,32 +239,6 @@ mod tests {
 
     fn name(partition: i32, mode: Mode) -> FileName {
         FileName { location: LocationId::new(partition, 0), mode }
-    }
-
-    #[test]
-    fn a_location_is_lost_only_when_every_copy_is() {
-        use Said::{Empty, Lost, Refused, Unanswered, Whole};
-        let (primary, replica) = (name(0, Mode::Primary), name(0, Mode::Replica));
-        let both = |of_primary, of_replica| {
-            fate(&location(0, Some(20)), |name| if name == primary { of_primary } else { of_replica })
-        };
-        let readable = |copies: &[(WorkerId, FileName)]| {
-            Fate::Readable(Readable { location: primary.location, copies: copies.to_vec() })
-        };
-        let (at_primary, at_replica) = ((worker(10), primary), (worker(20), replica));
-        assert_eq!(both(Whole, Whole), readable(&[at_primary.clone(), at_replica.clone()]));
-        for other in [Unanswered, Refused, Empty, Lost] {
-            assert_eq!(both(Whole, other), readable(std::slice::from_ref(&at_primary)));
-            assert_eq!(both(other, Whole), readable(std::slice::from_ref(&at_replica)));
-            if other != Empty {
-                assert_eq!((both(other, Empty), both(Empty, other)), (Fate::Empty, Fate::Empty));
-            }
-        }
-        assert_eq!((both(Unanswered, Lost), both(Refused, Unanswered)), (Fate::Unanswered, Fate::Unanswered));
-        assert_eq!((both(Refused, Lost), both(Lost, Lost)), (Fate::Lost, Fate::Lost));
-        let alone = |said| fate(&location(0, None), |_| said);
-        assert_eq!([alone(Empty), alone(Lost), alone(Refused)], [Fate::Empty, Fate::Lost, Fate::Lost]);
-        assert_eq!((alone(Unanswered), alone(Whole)), (Fate::Unanswered, readable(&[at_primary])));
     }
 
     #[test]

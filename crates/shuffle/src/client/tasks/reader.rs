@@ -10,21 +10,21 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::application::RETRIES_MAX;
-use super::commit::{Committed, Readable};
 use super::once::Once;
-use super::shuffle::{Inner, Shuffle, Stage};
+use super::{Files, RETRIES_MAX, Tasks};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{FileName, PartitionId, WorkerId};
+use crate::ids::{AttemptId, FileName, WorkerId};
 use crate::net::RequestError;
 use crate::wire::batch::{Batch, BatchHeader, Batches, ByteOrder};
+use crate::wire::executor::Readable;
 use crate::wire::message::Message;
 use crate::wire::{ChunkSlice, Header, Received, proto, received, refusal};
 
 /// Reads the batches of a partition: each once, and only those of winning attempts.
 pub struct Reader {
-    inner: Arc<Inner>,
-    committed: Arc<Committed>,
+    tasks: Arc<Tasks>,
+    /// By map id: the attempt whose batches count.
+    winners: Arc<[AttemptId]>,
     /// The first is being read, until its stream has ended.
     files: VecDeque<Readable>,
     maps: (i32, i32),
@@ -69,7 +69,7 @@ fn refused(error: RequestError) -> Error {
 
 /// An open stream of one copy of one location. When it is dropped, its worker is told that it has ended.
 struct Stream {
-    inner: Arc<Inner>,
+    tasks: Arc<Tasks>,
     /// For telling the worker that it has ended: it may be dropped outside of a runtime.
     runtime: Handle,
     worker: WorkerId,
@@ -80,25 +80,7 @@ struct Stream {
 }
 
 impl Reader {
-    pub(super) fn new(
-        shuffle: &Shuffle,
-        partition: PartitionId,
-        maps: impl RangeBounds<i32>,
-    ) -> Result<Self> {
-        let stage = shuffle.inner.state().stage.clone();
-        let Stage::Committed(committed) = stage else {
-            shuffle.inner.check(&shuffle.inner.state())?;
-            let text = format!("shuffle {} is not committed", shuffle.inner.key);
-            let hint = "call `commit` when all maps have ended";
-            return Err(Error::new(Kind::Conflict, text).with_hint(hint));
-        };
-        let files = usize::try_from(partition.0).ok().and_then(|at| committed.files.get(at));
-        let files = files.ok_or_else(|| {
-            Error::new(
-                Kind::Invalid,
-                format!("partition {partition} is not one of {}", committed.files.len()),
-            )
-        })?;
+    pub(in crate::client) fn new(tasks: Arc<Tasks>, files: Files, maps: impl RangeBounds<i32>) -> Self {
         let start = match maps.start_bound() {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start.saturating_add(1),
@@ -110,10 +92,10 @@ impl Reader {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => i32::MAX,
         };
-        Ok(Self {
-            inner: shuffle.inner.clone(),
-            files: files.iter().cloned().collect(),
-            committed,
+        Self {
+            tasks,
+            files: files.files.into(),
+            winners: files.winners,
             // A range that ends before it begins, or before 0, means the whole location on the wire.
             maps: (start, end.max(start)),
             open: None,
@@ -123,7 +105,7 @@ impl Reader {
             retries: 0,
             retry_at: None,
             broken: None,
-        })
+        }
     }
 
     /// The next batch, or `None` after the last. If it is cancelled, the next call goes on where it was.
@@ -149,7 +131,7 @@ impl Reader {
                     Some(batch) => {
                         let batch = batch?;
                         let BatchHeader { map, attempt, batch: number, .. } = batch.header;
-                        if self.once.admits(&self.committed.winners, map, attempt, number) {
+                        if self.once.admits(&self.winners, map, attempt, number) {
                             return Ok(Some(batch));
                         }
                     }
@@ -162,7 +144,7 @@ impl Reader {
                     // does not know the stream, but may still have the copy.
                     Err(error) => {
                         let worker = stream.worker.clone();
-                        self.inner.session.reached(&worker, error.kind() != Kind::Unavailable);
+                        self.tasks.workers.reached(&worker, error.kind() != Kind::Unavailable);
                         self.failed.push(Failure { worker, error, is_passing: true });
                         self.open = None;
                     }
@@ -189,25 +171,25 @@ impl Reader {
             tokio::time::sleep_until(retry_at).await;
             self.retry_at = None;
         }
-        self.inner.check(&self.inner.state())?;
-        let session = self.inner.session.clone();
+        self.tasks.source.check()?;
+        let workers = self.tasks.workers.clone();
         let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
         let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
-        let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
-        let Some((worker, name)) = copy else { return self.retry_later() };
+        let copy = copies.min_by_key(|(worker, _)| workers.is_unreached(worker)).cloned();
+        let Some((worker, name)) = copy else { return self.retry_later().await };
         // In a task of its own, so that the stream it opens is ended even if this call is cancelled.
-        let opening = tokio::spawn(Stream::open(self.inner.clone(), worker.clone(), name, self.maps));
+        let opening = tokio::spawn(Stream::open(self.tasks.clone(), worker.clone(), name, self.maps));
         let opened = opening.await.unwrap_or_else(|error| Err(did_not_end(error)));
         // If the shuffle's id was released meanwhile, this may be a file of the next shuffle with that id.
-        self.inner.check(&self.inner.state())?;
+        self.tasks.source.check()?;
         match opened {
             Ok(stream) => {
-                session.reached(&worker, true);
+                workers.reached(&worker, true);
                 self.open = Some(stream);
             }
             Err(error) => {
-                debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
-                session.reached(&worker, error.kind() != Kind::Unavailable);
+                debug!(shuffle = %self.tasks.key, %worker, %name, ?error, "cannot open a copy");
+                workers.reached(&worker, error.kind() != Kind::Unavailable);
                 let is_passing = !Failure::is_loss(&error);
                 self.failed.push(Failure { worker, error, is_passing });
             }
@@ -215,13 +197,15 @@ impl Reader {
         Ok(())
     }
 
-    fn retry_later(&mut self) -> Result<()> {
+    async fn retry_later(&mut self) -> Result<()> {
         if self.retries == RETRIES_MAX || !self.failed.iter().any(|failure| failure.is_passing) {
+            // Workers have deleted what was unregistered: that is no loss.
+            self.tasks.source.confirm(self.files[0].location.partition).await?;
             return Err(self.unreadable());
         }
         self.failed.retain(|failure| !failure.is_passing);
         self.retries += 1;
-        self.retry_at = Some(Instant::now() + self.inner.session.retry_wait(self.retries));
+        self.retry_at = Some(Instant::now() + self.tasks.limits.retry_wait(self.retries));
         Ok(())
     }
 
@@ -232,7 +216,7 @@ impl Reader {
         let text = format!(
             "location {} of shuffle {} cannot be read: {}",
             self.files[0].location,
-            self.inner.key,
+            self.tasks.key,
             reasons.collect::<Vec<_>>().join("; ")
         );
         Error::new(kind, text)
@@ -240,36 +224,35 @@ impl Reader {
 }
 
 impl Stream {
-    async fn open(inner: Arc<Inner>, worker: WorkerId, name: FileName, maps: (i32, i32)) -> Result<Self> {
+    async fn open(tasks: Arc<Tasks>, worker: WorkerId, name: FileName, maps: (i32, i32)) -> Result<Self> {
         let request = proto::OpenStream {
-            shuffle_key: inner.key.to_string(),
+            shuffle_key: tasks.key.to_string(),
             file_name: name.to_string(),
             start_index: maps.0,
             end_index: maps.1,
             ..Default::default()
         };
-        let session = &inner.session;
         let body = Message::of(&request).to_bare();
         let header = Header::RpcRequest { request_id: 0 };
-        let within = session.options.request_max;
-        let answer = session.client.request(&fetch_address(&worker), header, body, within).await;
+        let within = tasks.limits.request_max;
+        let answer = tasks.workers.client.request(&fetch_address(&worker), header, body, within).await;
         let answer = answer.map_err(refused)?;
         let handler: Received<received::StreamHandler> = Message::decode_bare(answer)?.parse()?;
         let (id, chunks, runtime) = (handler.stream_id, handler.num_chunks, Handle::current());
-        Ok(Self { inner, runtime, worker, id, chunks, next: 0, ahead: VecDeque::new() })
+        Ok(Self { tasks, runtime, worker, id, chunks, next: 0, ahead: VecDeque::new() })
     }
 
     /// The next chunk, or `None` after the last; requests the following ones ahead.
     async fn chunk(&mut self) -> Result<Option<Bytes>> {
-        while self.next < self.chunks && self.ahead.len() <= self.inner.session.options.chunks_ahead {
+        while self.next < self.chunks && self.ahead.len() <= self.tasks.limits.chunks_ahead {
             let slice =
                 ChunkSlice { stream_id: self.id, chunk_index: self.next, offset: 0, len: ChunkSlice::TO_END };
             self.next += 1;
-            let (inner, address) = (self.inner.clone(), fetch_address(&self.worker));
+            let (tasks, address) = (self.tasks.clone(), fetch_address(&self.worker));
             self.ahead.push_back(tokio::spawn(async move {
                 let header = Header::ChunkFetchRequest(slice);
-                let within = inner.session.options.request_max;
-                let chunk = inner.session.client.request(&address, header, Bytes::new(), within).await;
+                let within = tasks.limits.request_max;
+                let chunk = tasks.workers.client.request(&address, header, Bytes::new(), within).await;
                 chunk.map_err(refused)
             }));
         }
@@ -284,11 +267,11 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.ahead.iter().for_each(JoinHandle::abort);
         let end = Message::of(&proto::BufferStreamEnd { stream_type: 0, stream_id: self.id }).to_bare();
-        let (session, address) = (self.inner.session.clone(), fetch_address(&self.worker));
+        let (workers, address) = (self.tasks.workers.clone(), fetch_address(&self.worker));
         self.runtime.spawn(async move {
             let header = Header::RpcRequest { request_id: 0 };
             // A worker that is not reached drops the stream in the end, or has done so.
-            let _ = session.client.send(&address, header, end).await;
+            let _ = workers.client.send(&address, header, end).await;
         });
     }
 }

@@ -85,6 +85,11 @@ impl Routes {
         self.excluded.contains(worker) && !self.is_short()
     }
 
+    /// The workers that batches should move away from.
+    pub fn shunned(&self) -> Vec<WorkerId> {
+        if self.is_short() { Vec::new() } else { self.excluded.iter().cloned().collect() }
+    }
+
     /// The workers that are not excluded.
     fn open(&self) -> impl Iterator<Item = &WorkerId> {
         self.staying().filter(|worker| !self.excluded.contains(worker))

@@ -7,17 +7,19 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use super::Tasks;
 use super::push::Batch;
-use super::shuffle::{Inner, Shuffle};
+use crate::client::application::state::{check_partition, check_summary};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
 use crate::wire::Limits;
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader};
+use crate::wire::executor::Ended;
 
 /// Writes batches. What was pushed counts when [`Writer::finish`] has returned; a writer that is dropped has written
 /// nothing that anybody reads.
 pub struct Writer {
-    shuffle: Shuffle,
+    tasks: Arc<Tasks>,
     map: MapId,
     attempt: AttemptId,
     next_batch: i32,
@@ -37,21 +39,26 @@ struct Gathered {
 }
 
 /// The most pushes that a writer has begun and no worker has taken yet, as a multiple of a worker's window.
-pub(super) const BEGUN_PER_WINDOW: usize = 4;
+pub(in crate::client) const BEGUN_PER_WINDOW: usize = 4;
 
 /// Bytes of the longest payload: a worker takes it in one frame, with its header.
-pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
+pub(in crate::client) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
 
 /// The most batches that are pushed together, however short. A worker takes their list in half of a frame's header,
 /// with up to 29 bytes for each: its location, the length of that, and its offset.
-pub(super) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
+pub(in crate::client) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
 
 impl Writer {
-    pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
-        let window = shuffle.inner.session.options.window;
-        let failed = shuffle.inner.begin(map, attempt).err();
+    /// The writer of an attempt that has begun, or the error because of which it has not.
+    pub(in crate::client) fn new(
+        tasks: Arc<Tasks>,
+        map: MapId,
+        attempt: AttemptId,
+        failed: Option<Error>,
+    ) -> Self {
+        let window = tasks.limits.window;
         Self {
-            shuffle,
+            tasks,
             map,
             attempt,
             next_batch: 1,
@@ -74,20 +81,10 @@ impl Writer {
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();
-        let inner = &self.shuffle.inner;
-        let (merge_len, pair) = {
-            let state = inner.state();
-            inner.check(&state)?;
-            if partition.0 < 0 || partition.0.cast_unsigned() as usize >= state.routes.partitions() {
-                let count = state.routes.partitions();
-                return Err(Error::new(
-                    Kind::Invalid,
-                    format!("partition {partition} is not one of {count}"),
-                ));
-            }
-            let location = state.routes.current(partition);
-            (inner.session.options.merge_len, (location.worker.clone(), location.peer.clone()))
-        };
+        self.tasks.source.check()?;
+        check_partition(partition, self.tasks.partitions)?;
+        let location = self.tasks.source.current(partition);
+        let (merge_len, pair) = (self.tasks.limits.merge_len, (location.worker, location.peer));
         let len = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= PAYLOAD_LEN_MAX);
         let len = len.ok_or_else(|| {
             let len = payload.len();
@@ -146,23 +143,48 @@ impl Writer {
 
     /// Hands batches over to a task that pushes them.
     fn begin(&mut self, batches: Vec<Batch>, place: OwnedSemaphorePermit) {
-        let (inner, map, attempt) = (self.shuffle.inner.clone(), self.map, self.attempt);
+        let (tasks, map, attempt) = (self.tasks.clone(), self.map, self.attempt);
         self.pushes.spawn(async move {
             let _place = place;
-            let _in_use = inner.enter()?;
+            let _in_use = tasks.source.enter()?;
             match batches.as_slice() {
-                [batch] => inner.push(batch, map, attempt, Vec::new()).await,
-                _ => inner.push_merged(&batches, map, attempt).await,
+                [batch] => tasks.push(batch, map, attempt, Vec::new()).await,
+                _ => tasks.push_merged(&batches, map, attempt).await,
             }
         });
     }
 
-    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read. As
-    /// soon as one push has failed, the others are given up.
+    /// The attempt that it writes.
+    pub fn attempt(&self) -> AttemptId {
+        self.attempt
+    }
+
+    /// As [`Writer::finish_with`], with nothing to say of the attempt.
     ///
     /// # Errors
-    /// As for [`Writer::push`]. That a commit has begun is no error if the map had ended before it.
-    pub async fn finish(mut self) -> Result<()> {
+    /// As for [`Writer::finish_with`].
+    pub async fn finish(self) -> Result<()> {
+        self.finish_with(Bytes::new()).await.map(drop)
+    }
+
+    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read. As
+    /// soon as one push has failed, the others are given up. `summary` is what the attempt says of itself, of no meaning to
+    /// the shuffle: whoever begins the map later gets it.
+    ///
+    /// When it returns, the workers of each location have the batches of the winning attempt (two, if the shuffle is
+    /// replicated), and no other attempt's will be read. The result names that attempt, with its own summary: this one, or
+    /// the one that was first.
+    ///
+    /// # Errors
+    /// As for [`Writer::push`]; `Invalid` for a summary of more than 64 KiB ([`SUMMARY_LEN_MAX`]). In an executor
+    /// `Unavailable` if the application does not answer: the map may have ended then. That a commit has begun is no error
+    /// if the map had ended before it.
+    ///
+    /// [`SUMMARY_LEN_MAX`]: crate::wire::executor::SUMMARY_LEN_MAX
+    pub async fn finish_with(mut self, summary: impl Into<Bytes>) -> Result<Ended> {
+        let summary = summary.into();
+        self.check()?;
+        check_summary(&summary)?;
         for gathered in std::mem::take(&mut self.gathered).into_values() {
             let place = self.place().await?;
             self.begin(gathered.batches, place);
@@ -172,46 +194,15 @@ impl Writer {
             let Some(ended) = self.pushes.join_next().await else { break };
             self.note(ended);
         }
-        let inner = &self.shuffle.inner;
-        let mut state = inner.state();
-        inner.check(&state)?;
-        let map = self.map.0.cast_unsigned() as usize; // a writer of any other has failed from the beginning
-        if state.winners[map] == AttemptId::NONE {
-            inner.check_writing(&state)?;
-            state.winners[map] = self.attempt;
-        }
-        Ok(())
+        self.tasks.source.end(self.map, self.attempt, summary).await
     }
 }
 
 #[cfg(test)]
 impl Writer {
     /// Whether all pushes that were begun have ended.
-    pub(super) fn is_idle(&self) -> bool {
-        self.begun.available_permits() == self.shuffle.inner.session.options.window * BEGUN_PER_WINDOW
-    }
-}
-
-impl Inner {
-    /// Begins an attempt of a map task.
-    ///
-    /// # Errors
-    /// `Invalid` for one that does not exist; `Conflict` for one that has begun before: batches are identified by their
-    /// numbers, and of two with the same number only one is read.
-    fn begin(&self, map: MapId, attempt: AttemptId) -> Result<()> {
-        let mut state = self.state();
-        let maps = state.winners.len();
-        if usize::try_from(map.0).map_or(true, |map| map >= maps) {
-            return Err(Error::new(Kind::Invalid, format!("map {map} is not one of {maps}")));
-        }
-        if attempt == AttemptId::NONE {
-            return Err(Error::new(Kind::Invalid, format!("attempt {attempt} stands for no attempt")));
-        }
-        if !state.begun.insert((map, attempt)) {
-            let text = format!("attempt {attempt} of map {map} has had a writer before");
-            return Err(Error::new(Kind::Conflict, text).with_hint("try again as another attempt"));
-        }
-        Ok(())
+    pub(in crate::client) fn is_idle(&self) -> bool {
+        self.begun.available_permits() == self.tasks.limits.window * BEGUN_PER_WINDOW
     }
 }
 

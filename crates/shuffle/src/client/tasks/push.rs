@@ -8,7 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::shuffle::{InUse, Inner};
+use super::{InUse, Tasks};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, WorkerId};
 use crate::net::{Payload, RequestError};
@@ -126,14 +126,14 @@ fn map_ended(map: MapId, attempt: AttemptId) -> Error {
     Error::new(Kind::Conflict, format!("map {map} has ended with another attempt than {attempt}"))
 }
 
-impl Inner {
+impl Tasks {
     /// Pushes one batch until a worker takes it, to new locations if need be. `reasons` are why it was moved before:
     /// each counts against `revives_max`.
     ///
     /// # Errors
     /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
     /// unregistered.
-    pub async fn push(
+    pub(super) async fn push(
         self: &Arc<Self>,
         batch: &Batch,
         map: MapId,
@@ -155,9 +155,9 @@ impl Inner {
                 Verdict::Failed(reason, avoid) => (reason, avoid, false),
             };
             let epoch = location.id.epoch;
-            let revived = if reasons.len() < self.session.options.revives_max {
-                self.revive(batch.partition, epoch, &avoid).await
-            } else if is_split && self.has_moved_on(batch.partition, epoch).await {
+            let revived = if reasons.len() < self.limits.revives_max {
+                self.source.revive(batch.partition, epoch, &avoid).await
+            } else if is_split && self.source.has_moved_on(batch.partition, epoch).await {
                 Ok(false)
             } else {
                 reasons.push(reason);
@@ -178,7 +178,7 @@ impl Inner {
     }
 
     /// Pushes several batches at once to the worker that they all go to now; if it does not take them, each on its own.
-    pub async fn push_merged(
+    pub(super) async fn push_merged(
         self: &Arc<Self>,
         batches: &[Batch],
         map: MapId,
@@ -192,7 +192,7 @@ impl Inner {
                 // With no worker to avoid, each batch gets the same answer again, and acts on it.
                 Verdict::Split => {}
                 Verdict::Failed(_, avoid) if avoid.is_empty() => {}
-                Verdict::Failed(reason, _) if self.session.options.revives_max == 0 => {
+                Verdict::Failed(reason, _) if self.limits.revives_max == 0 => {
                     return Err(self.not_taken(&batches[0], Kind::Unavailable, &[reason]));
                 }
                 Verdict::Failed(reason, avoid) => {
@@ -219,16 +219,12 @@ impl Inner {
     /// the worker is silent; by then the partition may have moved on, or had better move on without a try.
     async fn place(self: &Arc<Self>, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
         loop {
-            let location = self.state().routes.current(partition).clone();
+            let location = self.source.current(partition);
             let place =
                 self.window(&location.worker).acquire_owned().await.expect("no window is ever closed");
             let epoch = location.id.epoch;
-            let (has_moved, is_shunned) = {
-                let state = self.state();
-                self.check(&state)?;
-                (state.routes.newer_than(partition, epoch).is_some(), state.routes.shuns(&location.worker))
-            };
-            if has_moved || is_shunned && self.revive(partition, epoch, &[]).await.is_ok() {
+            let (has_moved, is_shunned) = self.source.standing(&location)?;
+            if has_moved || is_shunned && self.source.revive(partition, epoch, &[]).await.is_ok() {
                 continue;
             }
             return Ok((location, place));
@@ -241,10 +237,7 @@ impl Inner {
         &self,
         batches: &[Batch],
     ) -> Result<Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)>> {
-        let current = || -> Vec<Location> {
-            let state = self.state();
-            batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
-        };
+        let current = || self.source.currents(batches.iter().map(|batch| batch.partition));
         let mut locations = current();
         loop {
             let pair = |location: &Location| (location.worker.clone(), location.peer.clone());
@@ -256,11 +249,7 @@ impl Inner {
             }
             let place = self.window(&first.worker).acquire_owned().await.expect("no window is ever closed");
             let since = std::mem::replace(&mut locations, current());
-            let is_shunned = {
-                let state = self.state();
-                self.check(&state)?;
-                state.routes.shuns(&first.worker)
-            };
+            let (_, is_shunned) = self.source.standing(&first)?;
             if is_shunned {
                 return Ok(None);
             }
@@ -274,7 +263,7 @@ impl Inner {
     /// for that worker again, one after the other.
     async fn move_away(self: &Arc<Self>, ids: &[LocationId], avoid: &[WorkerId]) {
         for id in ids {
-            if self.revive(id.partition, id.epoch, avoid).await.is_err() {
+            if self.source.revive(id.partition, id.epoch, avoid).await.is_err() {
                 // There is no other worker, but this one may take the batches yet; their own pushes find out.
                 return;
             }
@@ -305,22 +294,22 @@ impl Inner {
         let payload = Payload::parts(
             batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
         );
-        let (client, within) = (self.session.client.clone(), self.session.options.push_max);
+        let (client, within) = (self.workers.client.clone(), self.limits.push_max);
         let request = async move { client.request(&address, header, payload, within).await };
-        let on_its_way = OnItsWay { request: Some((Box::pin(request), self.enter()?)) };
+        let on_its_way = OnItsWay { request: Some((Box::pin(request), self.source.enter()?)) };
         Ok(on_its_way.await)
     }
 
     /// Makes a new location while batches still go to the old one, unless one is being made: each of these batches asks
     /// for it.
     fn move_on(self: &Arc<Self>, location: Location) {
-        if self.is_reviving(location.id.partition) {
+        if self.source.is_reviving(location.id.partition) {
             return;
         }
-        let inner = self.clone();
+        let tasks = self.clone();
         self.spawn(async move {
             // If it fails, batches go on to the old location, which still takes them.
-            let _ = inner.revive(location.id.partition, location.id.epoch, &[]).await;
+            let _ = tasks.source.revive(location.id.partition, location.id.epoch, &[]).await;
         });
     }
 }

@@ -1,0 +1,463 @@
+//! What the two halves of our own client say to each other: the requests of an executor, and the answers of its application.
+//!
+//! The layouts are those of `proto/executor.proto`, in the bare form of a [`Message`].
+
+use bytes::Bytes;
+use prost::Message as _;
+
+use super::cursor::{DecodeError, Problem};
+use super::lists::{Received, Texts, exactly};
+use super::message::{Message, MessageType};
+use super::packed::Location;
+use super::{internal, received};
+use crate::error::{Error, Kind};
+use crate::ids::{AttemptId, Epoch, FileName, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
+
+/// The version of these messages. An application answers executors of its own version only.
+pub const VERSION: i32 = 1;
+
+/// The longest summary of an attempt, in bytes.
+pub const SUMMARY_LEN_MAX: usize = 64 << 10;
+
+/// The most workers that one request for a new location names as failed: those of one location are two.
+pub const AVOID_MAX: usize = 16;
+
+/// The longest answer that is sent, in bytes: executors accept no longer one.
+pub const ANSWER_LEN_MAX: usize = super::Limits::ANSWERS.rpc_body_max;
+
+/// The shuffle that a request is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The process of the application that described it.
+    pub life: String,
+    /// Its number.
+    pub shuffle: ShuffleId,
+}
+
+/// What an executor asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Who the application is.
+    Hello {
+        /// The version that the executor speaks.
+        version: i32,
+    },
+    /// What tasks have to know of a shuffle.
+    Describe(Subject),
+    /// To begin an attempt of a map.
+    Begin {
+        /// The shuffle.
+        of: Subject,
+        /// The map.
+        map: MapId,
+        /// Its attempt; `None` has the application draw one.
+        attempt: Option<AttemptId>,
+        /// The name of this request, in case that it is repeated.
+        request: u64,
+    },
+    /// For a newer location of a partition.
+    Revive {
+        /// The shuffle.
+        of: Subject,
+        /// The partition.
+        partition: PartitionId,
+        /// That of the location which split or failed.
+        epoch: Epoch,
+        /// Workers that failed, [`AVOID_MAX`] at most.
+        avoid: Vec<WorkerId>,
+    },
+    /// To end a map with an attempt.
+    End {
+        /// The shuffle.
+        of: Subject,
+        /// The map.
+        map: MapId,
+        /// The attempt, whose batches workers have.
+        attempt: AttemptId,
+        /// What the attempt says of itself, [`SUMMARY_LEN_MAX`] bytes at most.
+        summary: Bytes,
+    },
+    /// Where a partition can be read.
+    Files {
+        /// The shuffle.
+        of: Subject,
+        /// The partition.
+        partition: PartitionId,
+        /// Whether the executor does not have the winners yet.
+        winners: bool,
+    },
+}
+
+/// What an application answers.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// Who it is.
+    Welcome {
+        /// Its name.
+        application: String,
+        /// The name of this process of it.
+        life: String,
+    },
+    /// What tasks have to know of a shuffle.
+    Description(Description),
+    /// The attempt has begun.
+    Begun(AttemptId),
+    /// The map has ended before the attempt began.
+    EndedBefore(Ended),
+    /// There is a newer location.
+    Revived {
+        /// The partition's current one.
+        location: Location,
+        /// Whether it was made for this request, and not for one before.
+        made: bool,
+        /// Workers that batches should move away from.
+        shunned: Vec<WorkerId>,
+    },
+    /// The map has ended.
+    Ended(Ended),
+    /// Where a partition can be read.
+    Files {
+        /// Its locations with data.
+        files: Vec<Readable>,
+        /// By map id: the attempt whose batches count. Empty if it was not asked for.
+        winners: Vec<AttemptId>,
+    },
+    /// Why it was not done.
+    Refused(Error),
+}
+
+/// What tasks have to know of a shuffle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Map tasks.
+    pub maps: i32,
+    /// Of each partition the location that its next batch goes to.
+    pub locations: Vec<Location>,
+    /// Workers that batches should move away from.
+    pub shunned: Vec<WorkerId>,
+    /// How long a push may take, in milliseconds.
+    pub push_max_ms: i64,
+    /// Batches on their way to one worker.
+    pub window: i64,
+    /// Bytes below which batches are pushed together.
+    pub merge_len: i64,
+    /// How often one batch turns to a new location.
+    pub revives_max: i64,
+}
+
+/// The end of a map: the attempt that is read, and what it said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The attempt that ended first. Only its batches are read.
+    pub attempt: AttemptId,
+    /// The summary that it gave, [`SUMMARY_LEN_MAX`] bytes at most.
+    pub summary: Bytes,
+}
+
+/// A location with data, and where its copies can be read, the primary first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readable {
+    /// The location.
+    pub location: LocationId,
+    /// One of its copies at least.
+    pub copies: Vec<(WorkerId, FileName)>,
+}
+
+impl Request {
+    /// The request as it travels.
+    pub fn to_message(&self) -> Message {
+        let life = |of: &Subject| of.life.clone();
+        match self {
+            Self::Hello { version } => Message::of(&internal::ExecutorHello { version: *version }),
+            Self::Describe(of) => {
+                Message::of(&internal::DescribeShuffle { life: life(of), shuffle: of.shuffle.0 })
+            }
+            Self::Begin { of, map, attempt, request } => Message::of(&internal::BeginAttempt {
+                life: life(of),
+                shuffle: of.shuffle.0,
+                map: map.0,
+                attempt: attempt.unwrap_or(AttemptId::NONE).0,
+                request: *request,
+            }),
+            Self::Revive { of, partition, epoch, avoid } => Message::of(&internal::Revive {
+                life: life(of),
+                shuffle: of.shuffle.0,
+                partition: partition.0,
+                epoch: epoch.0,
+                avoid: avoid.iter().map(WorkerId::to_string).collect(),
+            }),
+            Self::End { of, map, attempt, summary } => Message::of(&internal::MapperEnd {
+                life: life(of),
+                shuffle: of.shuffle.0,
+                map: map.0,
+                attempt: attempt.0,
+                summary: summary.clone(),
+            }),
+            Self::Files { of, partition, winners } => Message::of(&internal::GetReducerFileGroup {
+                life: life(of),
+                shuffle: of.shuffle.0,
+                partition: partition.0,
+                winners: *winners,
+            }),
+        }
+    }
+
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// It is malformed, above a limit, or none that an executor sends.
+    pub fn of_message(message: &Message) -> Result<Self, DecodeError> {
+        let subject = |life: &str, shuffle| Subject { life: life.to_owned(), shuffle: ShuffleId(shuffle) };
+        Ok(match message.kind {
+            MessageType::EXECUTOR_HELLO => {
+                Self::Hello { version: message.parse::<received::ExecutorHello>()?.version }
+            }
+            MessageType::DESCRIBE_SHUFFLE => {
+                let request = message.parse::<received::DescribeShuffle>()?;
+                Self::Describe(subject(&request.life, request.shuffle))
+            }
+            MessageType::BEGIN_ATTEMPT => {
+                let request = message.parse::<received::BeginAttempt>()?;
+                Self::Begin {
+                    of: subject(&request.life, request.shuffle),
+                    map: MapId(request.map),
+                    attempt: Some(AttemptId(request.attempt)).filter(|attempt| *attempt != AttemptId::NONE),
+                    request: request.request,
+                }
+            }
+            MessageType::REVIVE => {
+                let request = message.parse::<received::Revive>()?;
+                Self::Revive {
+                    of: subject(&request.life, request.shuffle),
+                    partition: PartitionId(request.partition),
+                    epoch: Epoch(request.epoch),
+                    avoid: workers(&request, received::Revive::AVOID, AVOID_MAX)?,
+                }
+            }
+            MessageType::MAPPER_END => {
+                let request = message.parse::<received::MapperEnd>()?;
+                Self::End {
+                    of: subject(&request.life, request.shuffle),
+                    map: MapId(request.map),
+                    attempt: AttemptId(request.attempt),
+                    summary: summary(&request.summary)?,
+                }
+            }
+            MessageType::GET_REDUCER_FILE_GROUP => {
+                let request = message.parse::<received::GetReducerFileGroup>()?;
+                Self::Files {
+                    of: subject(&request.life, request.shuffle),
+                    partition: PartitionId(request.partition),
+                    winners: request.winners,
+                }
+            }
+            other => return Err(unexpected("message type", other.0.into())),
+        })
+    }
+}
+
+impl Answer {
+    /// The answer as it travels. One that is longer than executors accept is the refusal that says so.
+    pub fn to_message(&self) -> Message {
+        let message = self.encode();
+        let len = message.payload.as_ref().map_or(0, Bytes::len);
+        if len + 8 <= ANSWER_LEN_MAX {
+            return message;
+        }
+        let text = format!("an answer of {len} bytes is too long, expected at most {ANSWER_LEN_MAX}");
+        let error = Error::new(Kind::ResourceExhausted, text).with_hint("use fewer partitions");
+        Self::Refused(error).encode()
+    }
+
+    fn encode(&self) -> Message {
+        match self {
+            Self::Welcome { application, life } => Message::of(&internal::ExecutorWelcome {
+                application: application.clone(),
+                life: life.clone(),
+            }),
+            Self::Description(description) => Message::of(&internal::ShuffleDescription {
+                maps: description.maps,
+                locations: Location::pack(&description.locations).encode_to_vec().into(),
+                shunned: description.shunned.iter().map(WorkerId::to_string).collect(),
+                push_max_ms: description.push_max_ms,
+                window: description.window,
+                merge_len: description.merge_len,
+                revives_max: description.revives_max,
+            }),
+            Self::Begun(attempt) => {
+                Message::of(&internal::AttemptBegun { attempt: attempt.0, ..Default::default() })
+            }
+            Self::EndedBefore(ended) => Message::of(&internal::AttemptBegun {
+                attempt: ended.attempt.0,
+                ended: true,
+                summary: ended.summary.clone(),
+            }),
+            Self::Revived { location, made, shunned } => Message::of(&internal::Revived {
+                location: Location::pack(std::slice::from_ref(location)).encode_to_vec().into(),
+                made: *made,
+                shunned: shunned.iter().map(WorkerId::to_string).collect(),
+            }),
+            Self::Ended(ended) => Message::of(&internal::MapperEnded {
+                attempt: ended.attempt.0,
+                summary: ended.summary.clone(),
+            }),
+            Self::Files { files, winners } => Message::of(&internal::ReducerFileGroup {
+                files: files.iter().map(readable_to_proto).collect(),
+                winners: winners.iter().map(|winner| winner.0).collect(),
+            }),
+            Self::Refused(error) => Message::of(&internal::ExecutorRefusal {
+                kind: error.kind().as_str().to_owned(),
+                text: error.to_string(),
+                hint: error.hint().unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    /// Reads an answer to a request for `partition`, or for none.
+    ///
+    /// # Errors
+    /// It is malformed, or none that an application sends.
+    pub fn of_message(message: &Message, partition: PartitionId) -> Result<Self, DecodeError> {
+        Ok(match message.kind {
+            MessageType::EXECUTOR_WELCOME => {
+                let answer = message.parse::<received::ExecutorWelcome>()?;
+                Self::Welcome { application: answer.application.clone(), life: answer.life.clone() }
+            }
+            MessageType::SHUFFLE_DESCRIPTION => {
+                let answer = message.parse::<received::ShuffleDescription>()?;
+                Self::Description(Description {
+                    maps: answer.maps,
+                    locations: locations(&answer.locations)?,
+                    shunned: workers(&answer, received::ShuffleDescription::SHUNNED, usize::MAX)?,
+                    push_max_ms: answer.push_max_ms,
+                    window: answer.window,
+                    merge_len: answer.merge_len,
+                    revives_max: answer.revives_max,
+                })
+            }
+            MessageType::ATTEMPT_BEGUN => {
+                let answer = message.parse::<received::AttemptBegun>()?;
+                let attempt = AttemptId(answer.attempt);
+                match answer.ended {
+                    false => Self::Begun(attempt),
+                    true => Self::EndedBefore(Ended { attempt, summary: summary(&answer.summary)? }),
+                }
+            }
+            MessageType::REVIVED => {
+                let answer = message.parse::<received::Revived>()?;
+                let [location] = <[_; 1]>::try_from(locations(&answer.location)?)
+                    .map_err(|found| unexpected("locations", found.len() as i64))?;
+                let shunned = workers(&answer, received::Revived::SHUNNED, usize::MAX)?;
+                Self::Revived { location, made: answer.made, shunned }
+            }
+            MessageType::MAPPER_ENDED => {
+                let answer = message.parse::<received::MapperEnded>()?;
+                let summary = summary(&answer.summary)?;
+                Self::Ended(Ended { attempt: AttemptId(answer.attempt), summary })
+            }
+            MessageType::REDUCER_FILE_GROUP => {
+                let answer = message.parse::<received::ReducerFileGroup>()?;
+                let mut files = Vec::new();
+                for file in answer.messages(received::ReducerFileGroup::FILES) {
+                    let file = file?;
+                    files.push(readable(partition, &file)?);
+                }
+                let winners = || answer.numbers(received::ReducerFileGroup::WINNERS);
+                let winners = exactly(winners().count(), winners().map(|winner| winner.map(AttemptId)))?;
+                Self::Files { files, winners }
+            }
+            MessageType::EXECUTOR_REFUSAL => {
+                let answer = message.parse::<received::ExecutorRefusal>()?;
+                let kind = Kind::named(&answer.kind).unwrap_or(Kind::Internal);
+                let error = Error::new(kind, answer.text.clone());
+                Self::Refused(match answer.hint.as_str() {
+                    "" => error,
+                    hint => error.with_hint(hint),
+                })
+            }
+            other => return Err(unexpected("message type", other.0.into())),
+        })
+    }
+}
+
+/// The name of the request or answer for errors.
+pub fn kind_of(message: &Message) -> String {
+    super::rpc::describe(message.kind)
+}
+
+fn summary(bytes: &Bytes) -> Result<Bytes, DecodeError> {
+    if bytes.len() > SUMMARY_LEN_MAX {
+        let problem = Problem::TooLong { found: bytes.len() as u64, max: SUMMARY_LEN_MAX as u64 };
+        return Err(DecodeError { field: "summary", offset: 0, problem });
+    }
+    Ok(bytes.clone())
+}
+
+fn locations(bytes: &Bytes) -> Result<Vec<Location>, DecodeError> {
+    let pair = Received::<received::PackedPartitionLocationsPair>::decode(bytes.clone())?;
+    let mut locations = Vec::new();
+    Location::unpack(&pair, |location| locations.push(location))?;
+    Ok(locations)
+}
+
+fn workers<M>(
+    message: &Received<M>,
+    list: Texts<M>,
+    workers_max: usize,
+) -> Result<Vec<WorkerId>, DecodeError> {
+    let mut workers = Vec::new();
+    for text in message.texts(list) {
+        if workers.len() == workers_max {
+            let (found, max) = (workers.len() as u64 + 1, workers_max as u64);
+            return Err(DecodeError {
+                field: "workers",
+                offset: 0,
+                problem: Problem::TooLong { found, max },
+            });
+        }
+        let malformed = || DecodeError {
+            field: "worker id",
+            offset: 0,
+            problem: Problem::Malformed("`host:rpc:push:fetch:replicate`"),
+        };
+        workers.push(text?.parse().map_err(|_| malformed())?);
+    }
+    Ok(workers)
+}
+
+fn readable_to_proto(readable: &Readable) -> internal::ReadableLocation {
+    let copy = |mode| {
+        let mut copies = readable.copies.iter();
+        copies.find(|(_, name)| name.mode == mode).map(|(worker, _)| internal::WorkerIdentity::from(worker))
+    };
+    internal::ReadableLocation {
+        epoch: readable.location.epoch.0,
+        primary: copy(Mode::Primary),
+        replica: copy(Mode::Replica),
+    }
+}
+
+fn readable(partition: PartitionId, message: &received::ReadableLocation) -> Result<Readable, DecodeError> {
+    if message.epoch < 0 {
+        return Err(unexpected("epoch", message.epoch.into()));
+    }
+    let location = LocationId { partition, epoch: Epoch(message.epoch) };
+    let mut copies = Vec::with_capacity(2);
+    for (identity, mode) in [(&message.primary, Mode::Primary), (&message.replica, Mode::Replica)] {
+        if let Some(identity) = identity {
+            copies.push((WorkerId::try_from(identity)?, FileName { location, mode }));
+        }
+    }
+    if copies.is_empty() {
+        let problem = Problem::Malformed("a copy of the location");
+        return Err(DecodeError { field: "readable location", offset: 0, problem });
+    }
+    Ok(Readable { location, copies })
+}
+
+fn unexpected(field: &'static str, found: i64) -> DecodeError {
+    DecodeError { field, offset: 0, problem: Problem::Unexpected(found) }
+}
+
+#[cfg(test)]
+mod tests;
