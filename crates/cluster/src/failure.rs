@@ -3,6 +3,7 @@
 use ballista_core::error::BallistaError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
@@ -24,8 +25,11 @@ struct Sent {
 pub(crate) fn sent(error: DataFusionError) -> DataFusionError {
     let sent = match own(&error) {
         Some(error) => Sent::of(error),
-        None if is_ballistas(&error) => return error,
-        None => Sent::of(&Error::from(error)),
+        None => match arrows(&error) {
+            Some(arrow) => Sent::of(&Error::from(DataFusionError::from(arrow))),
+            None if is_ballistas(&error) => return error,
+            None => Sent::of(&Error::from(error)),
+        },
     };
     // Ballista escapes quotes, how often is up to it.
     let text = STANDARD.encode(serde_json::to_vec(&sent).expect("texts are texts"));
@@ -49,6 +53,26 @@ fn own(error: &DataFusionError) -> Option<&Error> {
         Some(BallistaError::DataFusionError(error)) => own(error),
         Some(_) => None,
         None => inner.downcast_ref::<Error>(),
+    }
+}
+
+/// The error of Arrow in one of Ballista's.
+fn arrows(error: &DataFusionError) -> Option<ArrowError> {
+    let DataFusionError::External(inner) = error.find_root() else { return None };
+    match inner.downcast_ref::<BallistaError>()? {
+        BallistaError::DataFusionError(error) => arrows(error),
+        BallistaError::ArrowError(error) => Some(match error.as_ref() {
+            ArrowError::DivideByZero => ArrowError::DivideByZero,
+            ArrowError::ArithmeticOverflow(text) => ArrowError::ArithmeticOverflow(text.clone()),
+            ArrowError::CastError(text) => ArrowError::CastError(text.clone()),
+            ArrowError::ParseError(text) => ArrowError::ParseError(text.clone()),
+            ArrowError::InvalidArgumentError(text) => ArrowError::InvalidArgumentError(text.clone()),
+            ArrowError::ComputeError(text) => ArrowError::ComputeError(text.clone()),
+            // Its disk and its messages are what Ballista has an answer to.
+            ArrowError::IoError(..) | ArrowError::IpcError(_) => return None,
+            other => ArrowError::ComputeError(other.to_string()),
+        }),
+        _ => None,
     }
 }
 
@@ -83,6 +107,8 @@ pub(crate) fn received(text: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -96,6 +122,15 @@ mod tests {
             (left.kind(), left.to_string(), left.hint())
         );
         assert_eq!(received("all is lost").kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn an_error_of_arrow_says_what_it_says_in_one_process() {
+        let zero = BallistaError::ArrowError(Box::new(ArrowError::DivideByZero)).into_datafusion();
+        let zero = BallistaError::DataFusionError(Box::new(DataFusionError::Shared(Arc::new(zero))));
+        let alone = Error::from(DataFusionError::from(ArrowError::DivideByZero));
+        let arrived = received(&sent(zero.into_datafusion()).to_string());
+        assert_eq!((arrived.kind(), arrived.to_string()), (alone.kind(), alone.to_string()));
     }
 
     #[test]

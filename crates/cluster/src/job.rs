@@ -17,9 +17,10 @@ use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::Session;
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -30,10 +31,9 @@ use yeoul_base::ErrorKind;
 use yeoul_dialect::Error;
 use yeoul_sql::distributed::{Elsewhere, stores_of};
 
-use crate::failure;
-use crate::limits::MESSAGE_BYTES_MAX;
+use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
-use crate::single_tasks;
+use crate::{failure, joins, series, single_tasks};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
 const ASK_FIRST: Duration = Duration::from_millis(2);
@@ -80,14 +80,21 @@ impl Cluster {
 }
 
 impl Elsewhere for Cluster {
+    fn check(&self, query: &LogicalPlan) -> Result<()> {
+        single_tasks::check_query(query)
+    }
+
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         self.check_stores(&plan)?;
         single_tasks::check(&plan)?;
+        let divided = joins::divided(series::with_columns(plan)?, state.config().target_partitions())?;
+        let (written, plan) = self.codec.write(&divided, &state.task_ctx())?;
+        joins::check(&plan)?;
         let query = ExecuteQueryParams {
-            query: Some(Query::PhysicalPlan(self.codec.write(&plan, &state.task_ctx())?)),
+            query: Some(Query::PhysicalPlan(written)),
             settings: state.config().to_key_value_pairs(),
             session_id: self.session.clone(),
-            operation_id: uuid::Uuid::new_v4().to_string(),
+            operation_id: String::new(), // each run's own
         };
         Ok(Arc::new(JobExec::new(self.scheduler.clone(), query, plan)))
     }
@@ -158,11 +165,8 @@ impl ExecutionPlan for JobExec {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (scheduler, query) = (self.scheduler.clone(), self.query.clone());
-        let rows = async move {
-            Ok::<_, DataFusionError>(rows(Job::submit(&scheduler, query).await?.finished().await?))
-        };
-        let rows = futures::stream::once(rows).try_flatten();
+        let answered = answer(self.scheduler.clone(), self.query.clone());
+        let rows = futures::stream::once(answered).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
     }
 }
@@ -271,6 +275,39 @@ fn refused(address: &str, status: &tonic::Status) -> Error {
     Error::new(kind, format!("the scheduler at {address} refuses the query: {}", status.message()))
 }
 
+/// The rows of a query. What is lost before the first row is given is computed again.
+async fn answer(
+    scheduler: String,
+    mut query: ExecuteQueryParams,
+) -> Result<impl Stream<Item = Result<RecordBatch>> + Send> {
+    let mut runs = 0;
+    loop {
+        query.operation_id = uuid::Uuid::new_v4().to_string();
+        let places = Job::submit(&scheduler, query.clone()).await?.finished().await?;
+        let mut rows = Box::pin(rows(places));
+        runs += 1;
+        match held(&mut rows).await {
+            Ok(held) => return Ok(futures::stream::iter(held).map(Ok).chain(rows)),
+            Err(error) if runs == RUNS_MAX => return Err(error),
+            Err(error) => tracing::warn!("the query runs again: {error}"),
+        }
+    }
+}
+
+/// The first rows of an answer, as many as are held.
+async fn held(
+    rows: &mut (impl Stream<Item = Result<RecordBatch>> + Send + Unpin),
+) -> Result<Vec<RecordBatch>> {
+    let (mut held, mut bytes) = (Vec::new(), 0);
+    while bytes < ANSWER_HELD_BYTES
+        && let Some(batch) = rows.try_next().await?
+    {
+        bytes += batch.get_array_memory_size();
+        held.push(batch);
+    }
+    Ok(held)
+}
+
 /// The rows of partitions, one partition after another.
 fn rows(partitions: Vec<PartitionLocation>) -> impl Stream<Item = Result<RecordBatch>> + Send {
     futures::stream::iter(partitions)
@@ -301,5 +338,9 @@ async fn fetched(partition: PartitionLocation) -> Result<SendableRecordBatchStre
     );
     let mut client = client.await.map_err(|error| lost(error.to_string()))?;
     let rows = client.fetch_partition(&executor.id, &id.into(), partition.file_id, layout, true).await;
-    Ok(rows.map_err(|error| lost(error.to_string()))?)
+    let rows = rows.map_err(|error| lost(error.to_string()))?;
+    Ok(Box::pin(RecordBatchStreamAdapter::new(
+        rows.schema(),
+        rows.map_err(move |error| lost(error.to_string()).into()),
+    )))
 }

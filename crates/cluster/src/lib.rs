@@ -7,20 +7,27 @@
 //! - [`Cluster`]: where a session's queries run; `job`: one of them, from the client's side;
 //! - [`scheduler`], [`executor`]: the two servers;
 //! - `plan_codec`: plans on the wire; `failure`: errors on the wire;
+//! - `exchanges`: operators between stages;
+//! - `joins`, `series`: operators that are sent in another form;
 //! - `orders`: orders that operators of a stage rely on;
-//! - `single_tasks`: operators whose partitions share what they know;
+//! - `single_tasks`: operators that only one process can run;
 //! - `stage`: a stage's plan as an executor runs it;
+//! - `watch`: executors whose processes have ended;
 //! - `limits`: what a cluster takes and keeps at most.
 
+mod exchanges;
 pub mod executor;
 mod failure;
 mod job;
+mod joins;
 mod limits;
 mod orders;
 mod plan_codec;
 pub mod scheduler;
+mod series;
 mod single_tasks;
 mod stage;
+mod watch;
 
 pub use job::Cluster;
 pub use plan_codec::PlanCodec;

@@ -1,5 +1,7 @@
 //! Limits of what a cluster takes and keeps.
 
+use std::time::Duration;
+
 /// The most bytes of a message between its processes, such as a plan or a batch of rows.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -17,3 +19,21 @@ pub(crate) const SCHEDULER_AWAITED_S: u16 = 30;
 
 /// Seconds for which executors keep the rows of a job that has ended.
 pub(crate) const RESULT_KEPT_S: u64 = 300;
+
+/// Time between two looks for executors whose processes have ended; they are gone if two find nobody.
+pub(crate) const KNOCK_EVERY: Duration = Duration::from_millis(500);
+
+/// Time for an answer to one.
+pub(crate) const KNOCK_MAX: Duration = Duration::from_secs(1);
+
+/// Most that are asked at once.
+pub(crate) const KNOCKS_AT_ONCE: usize = 64;
+
+/// Most bytes of an answer that a client holds before it gives the first row: until then, what was lost is computed again.
+pub(crate) const ANSWER_HELD_BYTES: usize = 8 << 20;
+
+/// Most times that a job is run because its rows were lost before the client had them.
+pub(crate) const RUNS_MAX: u32 = 3;
+
+/// Bytes of one side of a join below which it may be sent to each task.
+pub(crate) const BROADCAST_BYTES_MAX: usize = 16 << 20;

@@ -4,25 +4,31 @@ use std::sync::Arc;
 
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::config::CsvOptions;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::execution::{FunctionRegistry, SessionState, TaskContext};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion_proto::physical_plan::from_proto::parse_physical_expr;
+use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{
     AsExecutionPlan, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
-use datafusion_proto::protobuf::PhysicalPlanNode;
+use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalPlanNode};
 use datafusion_proto_common::protobuf_common;
 use prost::Message;
 use yeoul_base::ErrorKind;
 use yeoul_dialect::{Error, sent};
 use yeoul_sql::distributed::{self, TextKind, TextScan};
 
+use crate::exchanges;
+
 /// Version of this module's messages. Each of them begins with it, so that a process of another version refuses them by name.
-const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 1");
+const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 2");
 
 /// The codec of physical plans, for clients, schedulers and executors of one version.
 #[derive(Debug)]
@@ -37,7 +43,7 @@ pub struct PlanCodec {
 struct Node {
     #[prost(string, tag = "1")]
     version: String,
-    #[prost(oneof = "Kind", tags = "2, 3, 4")]
+    #[prost(oneof = "Kind", tags = "2, 3, 4, 5")]
     kind: Option<Kind>,
 }
 
@@ -50,6 +56,19 @@ enum Kind {
     TextScan(TextScanNode),
     #[prost(message, tag = "4")]
     OuterSide(OuterSideNode),
+    #[prost(message, tag = "5")]
+    Exchange(ExchangeNode),
+}
+
+/// One of Ballista's exchanges that hashes more than columns.
+#[derive(Clone, PartialEq, Message)]
+struct ExchangeNode {
+    /// The exchange, hashing something else.
+    #[prost(bytes = "vec", tag = "1")]
+    ballista: Vec<u8>,
+    /// What it hashes.
+    #[prost(message, repeated, tag = "2")]
+    by: Vec<PhysicalExprNode>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -78,15 +97,19 @@ impl PlanCodec {
         Ok(Self { ballista: BallistaPhysicalExtensionCodec::default(), named })
     }
 
-    /// Writes a plan, and checks that it would arrive as it is: DataFusion's messages lack some of what its plans have.
+    /// Writes a plan, and gives it as it arrives, which is as it is: DataFusion's messages lack some of what its plans have.
     ///
     /// # Errors
     /// `Invalid` for a plan that cannot be sent.
-    pub fn write(&self, plan: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Vec<u8>> {
+    pub fn write(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        context: &TaskContext,
+    ) -> Result<(Vec<u8>, Arc<dyn ExecutionPlan>)> {
         let message = PhysicalPlanNode::try_from_physical_plan(Arc::clone(plan), self)?;
         let written = message.encode_to_vec();
         let read = self.read(&written, context)?;
-        let Some((left, arrives)) = difference(plan, &read, false) else { return Ok(written) };
+        let Some((left, arrives)) = difference(plan, &read, false) else { return Ok((written, read)) };
         let what = format!("the plan cannot be sent to a cluster: '{left}' would arrive as '{arrives}'");
         Err(Error::new(ErrorKind::Invalid, what).into())
     }
@@ -97,6 +120,17 @@ impl PlanCodec {
     /// For bytes that are none, and those of another version.
     pub fn read(&self, bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
         PhysicalPlanNode::try_decode(bytes)?.try_into_physical_plan(context, self)
+    }
+
+    fn ballistas(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Vec<u8>> {
+        let (name, mut bytes) = (node.name().to_owned(), Vec::new());
+        let written = self.ballista.try_encode(node, &mut bytes, converter);
+        written.map_err(|error| not_sent(&format!("the operator {name}"), Some(error)))?;
+        Ok(bytes)
     }
 
     fn text_scan(&self, scan: TextScan) -> Result<TextScanNode> {
@@ -146,6 +180,13 @@ impl PhysicalExtensionCodec for PlanCodec {
         match node.kind {
             Some(Kind::Ballista(bytes)) => self.ballista.try_decode(&bytes, inputs, context, converter),
             Some(Kind::TextScan(scan)) => self.text_scan_of(&scan, context),
+            Some(Kind::Exchange(ExchangeNode { ballista, by })) => {
+                let node = self.ballista.try_decode(&ballista, inputs, context, converter)?;
+                let hashed = inputs.first().map_or_else(|| node.schema(), |input| input.schema());
+                let read = |by| parse_physical_expr(by, context, &hashed, self);
+                let by = by.iter().map(read).collect::<Result<Vec<_>>>()?;
+                exchanges::hashing(&node, by)?.ok_or_else(|| unreadable("an exchange that is none"))
+            }
             Some(Kind::OuterSide(OuterSideNode {})) => match inputs {
                 [input] => sent::outer_side(Arc::clone(input)),
                 _ => Err(unreadable("a side of a join that is not one")),
@@ -164,12 +205,14 @@ impl PhysicalExtensionCodec for PlanCodec {
             Kind::TextScan(self.text_scan(scan)?)
         } else if sent::is_outer_side(node.as_ref()) {
             Kind::OuterSide(OuterSideNode {})
+        } else if let Some(by) = exchanges::hashed(node.as_ref()) {
+            let written = by.iter().map(|by| serialize_physical_expr(by, self));
+            let by = written.collect::<Result<Vec<_>>>()?;
+            let plain: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Null));
+            let plain = exchanges::hashing(&node, vec![plain])?.expect("it hashes");
+            Kind::Exchange(ExchangeNode { ballista: self.ballistas(plain, converter)?, by })
         } else {
-            let name = node.name().to_owned();
-            let mut bytes = Vec::new();
-            let written = self.ballista.try_encode(node, &mut bytes, converter);
-            written.map_err(|error| not_sent(&format!("the operator {name}"), Some(error)))?;
-            Kind::Ballista(bytes)
+            Kind::Ballista(self.ballistas(node, converter)?)
         };
         let node = Node { version: VERSION.to_owned(), kind: Some(kind) };
         node.encode(bytes).map_err(unreadable)
@@ -241,16 +284,20 @@ fn difference(
     lefts.iter().zip(arrivals).find_map(|(left, arrives)| difference(left, arrives, is_of_union))
 }
 
-/// All that an operator tells of itself, but for what only makes a scan faster.
+/// All that an operator tells of itself, but for what only makes a scan faster, and which columns it takes to be without nulls: a plan that
+/// is made anew finds that out anew, and may know it better.
 fn shown(node: &Arc<dyn ExecutionPlan>) -> String {
     let shown = displayable(node.as_ref()).set_show_schema(true).one_line().to_string();
-    let shown = shown.trim();
+    let shown = match shown.trim().rsplit_once(", schema=[") {
+        Some((before, schema)) => format!("{before}, schema=[{}", schema.replace(";N", "")),
+        None => shown.trim().to_owned(),
+    };
     // Order in which a scan might take its row groups.
     match shown.split_once(", sort_order_for_reorder=[") {
         Some((before, behind)) => {
             format!("{before}{}", behind.split_once(']').map_or("", |(_, rest)| rest))
         }
-        None => shown.to_owned(),
+        None => shown,
     }
 }
 

@@ -17,9 +17,12 @@ use tokio::net::TcpListener;
 use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_sql::distributed::planning_state;
 
-use crate::limits::{EXECUTOR_SILENT_MAX_S, LOOK_FOR_SILENT_EVERY_S, MESSAGE_BYTES_MAX, RESULT_KEPT_S};
+use crate::limits::{
+    BROADCAST_BYTES_MAX, EXECUTOR_SILENT_MAX_S, LOOK_FOR_SILENT_EVERY_S, MESSAGE_BYTES_MAX, RESULT_KEPT_S,
+};
 use crate::of_session;
 use crate::plan_codec::PlanCodec;
+use crate::watch::watch;
 
 /// Options of a scheduler.
 #[derive(Clone, Debug)]
@@ -94,7 +97,11 @@ impl Server {
             create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(self.cluster, self.config).await;
         let scheduler =
             scheduler.map_err(|error| failed(ErrorKind::Internal, "the scheduler did not start", error))?;
-        let served = start_grpc_service_with_listener(self.listener, scheduler).await;
+        let watching = watch(scheduler.clone());
+        let served = tokio::select! {
+            served = start_grpc_service_with_listener(self.listener, scheduler) => served,
+            never = watching => match never {},
+        };
         served.map_err(|error| failed(ErrorKind::Unavailable, "the scheduler has ended", error))
     }
 }
@@ -102,8 +109,8 @@ impl Server {
 /// The configuration of sessions, before their own settings, with what Ballista has beside it.
 pub(crate) fn session_config() -> Result<SessionConfig> {
     use ballista_core::config::{
-        BALLISTA_ADAPTIVE_PLANNER_ENABLED, BALLISTA_CLIENT_GRPC_MAX_MESSAGE_SIZE,
-        BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK,
+        BALLISTA_ADAPTIVE_PLANNER_ENABLED, BALLISTA_BROADCAST_JOIN_THRESHOLD_BYTES,
+        BALLISTA_CLIENT_GRPC_MAX_MESSAGE_SIZE, BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK,
     };
     use ballista_core::extension::SessionConfigExt;
 
@@ -112,6 +119,7 @@ pub(crate) fn session_config() -> Result<SessionConfig> {
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
         // It plans from logical plans, and those stay with the client.
         .set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false)
+        .set_u64(BALLISTA_BROADCAST_JOIN_THRESHOLD_BYTES, BROADCAST_BYTES_MAX as u64)
         .set_u64(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
         .set_u64(BALLISTA_CLIENT_GRPC_MAX_MESSAGE_SIZE, MESSAGE_BYTES_MAX as u64))
 }

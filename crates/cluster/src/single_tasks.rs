@@ -1,9 +1,10 @@
-//! Operators whose partitions share what they know: tasks are other processes, and share nothing.
+//! Operators that only one process can run: tasks share nothing, and know what messages say.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{DataFusionError, JoinType, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
@@ -23,7 +24,6 @@ use yeoul_dialect::sent::is_outer_side;
 /// # Errors
 /// `Invalid` for an outer join or `EXISTS` without an equality, and for a recursive query, whose rounds share a table.
 pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    let hint = "yeoul sql without --cluster runs it";
     plan.apply(|node| {
         let what = match node.downcast_ref::<NestedLoopJoinExec>() {
             Some(join) if gives_left(*join.join_type()) && !is_one_row(join.right()) => {
@@ -32,9 +32,29 @@ pub(crate) fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
             _ if node.is::<RecursiveQueryExec>() => "WITH RECURSIVE cannot run on a cluster",
             _ => return Ok(TreeNodeRecursion::Continue),
         };
-        Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
+        Err(refused(what))
     })?;
     Ok(())
+}
+
+/// Refuses a query with what DataFusion's messages lose, and its plans do not tell: the filter of an aggregate with `OVER`.
+///
+/// # Errors
+/// `Invalid` for one.
+pub(crate) fn check_query(query: &LogicalPlan) -> Result<()> {
+    let is_filtered =
+        |expr: &Expr| matches!(expr, Expr::WindowFunction(window) if window.params.filter.is_some());
+    query.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| match expr.exists(|expr| Ok(is_filtered(expr)))? {
+            true => Err(refused("FILTER of an aggregate with OVER cannot run on a cluster")),
+            false => Ok(TreeNodeRecursion::Continue),
+        })
+    })?;
+    Ok(())
+}
+
+fn refused(what: &str) -> DataFusionError {
+    Error::new(ErrorKind::Invalid, what).with_hint("yeoul sql without --cluster runs it").into()
 }
 
 /// True of a join that gives rows of its left side for having met one of the right, or none.

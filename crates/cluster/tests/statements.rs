@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // in helpers of tests, too
 
-use std::net::TcpListener;
+mod started;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use yeoul_cluster::{Cluster, executor, scheduler};
+use yeoul_cluster::Cluster;
 use yeoul_dialect::wrong_answers::rows;
 use yeoul_sql::{Options, Session};
 
@@ -66,7 +66,7 @@ async fn statements_are_answered_as_in_one_process() {
     let text = "COPY (SELECT n AS a, 'line ' || n || chr(10) || 'two' AS b FROM '~/t/0.parquet' WHERE n < 9) TO '~/text.csv.gz' STORED AS CSV OPTIONS ('format.compression' 'gzip')";
     answer(&alone, folder.path(), text).await.unwrap();
 
-    let (address, _work) = started().await;
+    let (address, _work) = started::cluster().await;
     let session = Session::with_queries(options(), Arc::new(Cluster::new(&address, true).unwrap())).unwrap();
     for sql in ANSWERED {
         let expected = answer(&alone, folder.path(), sql).await.unwrap();
@@ -96,32 +96,4 @@ async fn answer(session: &Session, folder: &Path, sql: &str) -> Result<Vec<Strin
     let answer = async { session.sql(&sql).await?.collect().await };
     let batches = answer.await.map_err(|error| error.to_string())?;
     Ok(rows(&batches).unwrap())
-}
-
-/// A scheduler with two executors, and the folder that they work in.
-async fn started() -> (String, tempfile::TempDir) {
-    let host = "127.0.0.1".to_owned();
-    let server = scheduler::Server::bind(scheduler::Options { host: host.clone(), port: 0 }).await.unwrap();
-    let address = server.address().to_string();
-    tokio::spawn(server.serve());
-    let work = tempfile::tempdir().unwrap();
-    for number in 0..2 {
-        let dir = work.path().join(number.to_string());
-        std::fs::create_dir(&dir).unwrap();
-        let options = executor::Options {
-            scheduler: address.clone(),
-            host: host.clone(),
-            port: free_port(),
-            control_port: free_port(),
-            dir,
-            process: Options { threads: Some(2), ..Options::default() },
-        };
-        tokio::spawn(executor::run(options));
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    (address, work)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -43,6 +43,12 @@ const FILES_AT_ONCE: usize = 16;
 
 /// Runner of a session's queries, in other processes.
 pub trait Elsewhere: fmt::Debug + Send + Sync {
+    /// Refuses a query that cannot run there, by what its physical plan would not tell.
+    ///
+    /// # Errors
+    /// `Invalid` for one.
+    fn check(&self, query: &LogicalPlan) -> Result<()>;
+
     /// The plan that has `plan` run there, and gives its rows in the order of `plan`.
     ///
     /// # Errors
@@ -65,6 +71,7 @@ impl QueryPlanner for Planner {
         if plan.is::<ExplainExec>() {
             return Ok(plan);
         }
+        self.0.check(logical)?;
         if plan.is::<AnalyzeExec>() {
             let error =
                 Error::new(ErrorKind::Invalid, "EXPLAIN ANALYZE of a query on a cluster is not there");
