@@ -37,6 +37,28 @@ async fn the_first_block_waits_for_a_datanode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_block_for_which_no_datanode_comes_is_refused_in_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let namenode = namenode::Server::start(namenode_options(dir.path())).await.unwrap();
+    as_root(namenode.address()).await;
+    let mut client = connect(namenode.address()).await;
+    let file = create(&mut client, "/never").await;
+    let request = calls::AddBlockRequest {
+        src: "/never".to_owned(),
+        client_name: "tester".to_owned(),
+        file_id: Some(file),
+        ..calls::AddBlockRequest::default()
+    };
+    let adding = client.call::<calls::AddBlockResponse>("addBlock", &request);
+    // The stock client gives a call up after a minute.
+    let answer = tokio::time::timeout(Duration::from_secs(30), adding).await.expect("an answer");
+    let CallError::Refused { class, message } = answer.unwrap_err() else { panic!("no refusal") };
+    let words = "could only be written to 0 of the 1 minReplication nodes";
+    assert!(class == "java.io.IOException" && message.contains(words), "{class}: {message}");
+    namenode.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn safe_mode_waits_for_as_many_datanodes_as_are_set() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = namenode_options(dir.path());

@@ -96,7 +96,7 @@ impl State {
         for handle in over {
             self.set_admin(handle, AdminState::InService);
         }
-        if self.safe_mode.is_on() || now.steady_ms < self.repair_from_ms {
+        if self.safe_mode.is_on() {
             return;
         }
         let (mut left, handles) = (LOOKED_AT_MAX, self.leaving.0.keys().copied().collect::<BTreeSet<_>>());

@@ -110,6 +110,38 @@ fn repairs_of_large_groups_leave_the_datanodes_that_are_read_to_others() {
 }
 
 #[test]
+fn a_copy_is_made_though_one_of_those_that_have_it_is_read_by_as_many_as_may_be() {
+    let mut fixture = Fixture::new(9);
+    for number in 0..LARGE_READS {
+        let located = fixture.write_coded(&format!("/coded{number}"), GROUP_BYTES);
+        let at = numbers(&located).iter().position(|holder| *holder == 8).unwrap() as u8;
+        fixture.notice(8, &striped::unit(&located, at), 2 * MIB, true);
+    }
+    (9..99).for_each(|number| fixture.register(number));
+    let repairs = |fixture: &mut Fixture| {
+        fixture.now.steady_ms += 1_100;
+        fixture.tick();
+        let mut given = Vec::new();
+        for number in 0..99 {
+            let held = fixture.state.orders.iter().filter(|order| order.is_given).map(|order| order.number);
+            let held = held.collect();
+            given.extend(fixture.beat(number, held).repairs.into_iter().map(|repair| (number, repair)));
+        }
+        given
+    };
+    let of_groups: Vec<_> = (0..3).flat_map(|_| repairs(&mut fixture)).collect();
+    assert_eq!(of_groups.len(), LARGE_READS, "each of them reads from DataNode 0");
+    let located = fixture.write("/copied", 100);
+    let (busy, idle) = (0, 98);
+    numbers(&located).into_iter().for_each(|number| fixture.notice(number, &located.block, 100, true));
+    [busy, idle].into_iter().for_each(|number| fixture.notice(number, &located.block, 100, false));
+    let given: Vec<_> = (0..3).flat_map(|_| repairs(&mut fixture)).collect();
+    let [(worker, repair)] = &given[..] else { panic!("a repair of the copy: {given:?}") };
+    let sources: Vec<_> = repair.sources.iter().map(|source| source.uuid.as_str()).collect();
+    assert_eq!((*worker, sources), (idle, vec!["dn-98"]), "the other one has enough to do");
+}
+
+#[test]
 fn units_that_share_a_datanode_move_to_one_that_is_to_stay_after_all() {
     let mut fixture = Fixture::new(8);
     let set_hosts = |fixture: &mut Fixture, excluded: &str| {
