@@ -42,7 +42,7 @@ pub struct FileJournalOptions {
     pub disk: Arc<dyn Disk>,
     /// A snapshot is due when the records since the last one have at least this many bytes, and twice the snapshot's.
     pub snapshot_after_bytes: u64,
-    /// A segment with at least this many bytes is followed by another: a restart reads each into memory as a whole.
+    /// A segment with at least this many bytes is followed by another.
     pub segment_bytes_max: u64,
     /// The longest that a record waits for its sync when nobody waits for that.
     pub sync_interval: Duration,

@@ -162,6 +162,12 @@ pub fn body_len(head: &[u8]) -> Head {
     if head.starts_with(MAGIC) && (1..=BODY_BYTES_MAX).contains(&len) { Head::Len(len) } else { Head::Broken }
 }
 
+/// Whether the frame at the front of `bytes` may be whole with more bytes behind them.
+pub fn is_cut(bytes: &[u8]) -> bool {
+    let Some(head) = bytes.get(..HEAD) else { return true };
+    matches!(body_len(head), Head::Len(len) if bytes.len() - HEAD < len)
+}
+
 /// Reads a frame of which the first [`HEAD`] bytes and the body are apart.
 pub fn decode_parts<'a>(head: &[u8], body: &'a [u8]) -> Frame<'a> {
     if checksum(head, body) != number(&head[16..HEAD]) as u32 {

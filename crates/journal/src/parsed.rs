@@ -30,46 +30,76 @@ pub enum Stop {
 }
 
 /// Reads the intact entries at the start of the segment that begins with record `first`, and passes on each record.
-pub fn parse<R: Record>(bytes: &[u8], first: u64, mut each: impl FnMut(R)) -> Parsed {
-    let mut parsed = Parsed { next: first, len: 0, synced: 0, stop: None };
-    let mut layout_version = None;
-    while let Some(rest) = bytes.get(parsed.len..).filter(|rest| !rest.is_empty()) {
-        let stop = match decode(rest) {
-            Frame::Whole { sequence, entry, len } if sequence == parsed.next => {
-                let taken = match (entry, layout_version) {
-                    (Entry::Begins { kind, layout_version: version }, _) => {
-                        check_kind::<R>(kind, version).map(|()| layout_version = Some(version))
-                    }
-                    (Entry::Record(bytes), Some(version)) => match R::decode(version, bytes) {
-                        Some(record) => {
-                            each(record);
-                            parsed.next += 1;
+pub fn parse<R: Record>(bytes: &[u8], first: u64, each: impl FnMut(R)) -> Parsed {
+    let mut parser = Parser::new(first);
+    parser.take(bytes, each);
+    parser.parsed
+}
+
+/// A segment that is read in pieces.
+#[derive(Debug)]
+pub struct Parser {
+    parsed: Parsed,
+    layout_version: Option<u32>,
+}
+
+impl Parser {
+    /// A parser of the segment that begins with record `first`.
+    pub fn new(first: u64) -> Self {
+        let parsed = Parsed { next: first, len: 0, synced: 0, stop: None };
+        Self { parsed, layout_version: None }
+    }
+
+    /// The intact entries so far.
+    pub fn parsed(&self) -> Parsed {
+        self.parsed
+    }
+
+    /// Reads the intact entries at the start of `bytes`, which are those behind what was taken before, and passes on each
+    /// record. The bytes of these entries. `Broken` says where the next piece goes on, if the frame there is not whole yet.
+    pub fn take<R: Record>(&mut self, bytes: &[u8], mut each: impl FnMut(R)) -> usize {
+        let Self { parsed, layout_version } = self;
+        let mut taken = 0;
+        parsed.stop = None;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let stop = match decode(rest) {
+                Frame::Whole { sequence, entry, len } if sequence == parsed.next => {
+                    let outcome = match (entry, *layout_version) {
+                        (Entry::Begins { kind, layout_version: version }, _) => {
+                            check_kind::<R>(kind, version).map(|()| *layout_version = Some(version))
+                        }
+                        (Entry::Record(bytes), Some(version)) => match R::decode(version, bytes) {
+                            Some(record) => {
+                                each(record);
+                                parsed.next += 1;
+                                Ok(())
+                            }
+                            None => Err(Stop::Foreign),
+                        },
+                        (Entry::Synced(synced), Some(_)) => {
+                            parsed.synced = parsed.synced.max(synced);
                             Ok(())
                         }
-                        None => Err(Stop::Foreign),
-                    },
-                    (Entry::Synced(synced), Some(_)) => {
-                        parsed.synced = parsed.synced.max(synced);
-                        Ok(())
+                        (Entry::SnapshotEnd(_), _) | (_, None) => Err(Stop::Broken),
+                    };
+                    match outcome {
+                        Ok(()) => {
+                            taken += len;
+                            continue;
+                        }
+                        Err(stop) => stop,
                     }
-                    (Entry::SnapshotEnd(_), _) | (_, None) => Err(Stop::Broken),
-                };
-                match taken {
-                    Ok(()) => {
-                        parsed.len += len;
-                        continue;
-                    }
-                    Err(stop) => stop,
                 }
-            }
-            Frame::Foreign => Stop::Foreign,
-            Frame::Earlier => Stop::Earlier,
-            Frame::Whole { .. } | Frame::Broken => Stop::Broken,
-        };
-        parsed.stop = Some(stop);
-        break;
+                Frame::Foreign => Stop::Foreign,
+                Frame::Earlier => Stop::Earlier,
+                Frame::Whole { .. } | Frame::Broken => Stop::Broken,
+            };
+            parsed.stop = Some(stop);
+            break;
+        }
+        parsed.len += taken;
+        taken
     }
-    parsed
 }
 
 /// Refuses what these records are not.
@@ -81,10 +111,10 @@ pub fn check_kind<R: Record>(kind: &str, layout_version: u32) -> Result<(), Stop
     }
 }
 
-/// Whether the damage behind `parsed` was once on disk (corruption). If not, a process or machine died and only the last
-/// moment's records are missing.
-pub fn is_rot(bytes: &[u8], parsed: &Parsed) -> bool {
-    synced_later(&bytes[parsed.len..]).max(parsed.synced) > parsed.next
+/// Whether the damage behind `parsed`, where `rest` begins, was once on disk (corruption). If not, a process or machine died and
+/// only the last moment's records are missing.
+pub fn is_rot(rest: &[u8], parsed: &Parsed) -> bool {
+    synced_later(rest).max(parsed.synced) > parsed.next
 }
 
 #[cfg(test)]
@@ -131,7 +161,7 @@ mod tests {
         assert_eq!(read, (0..parsed.next).map(Put::new).collect::<Vec<_>>());
         parsed.stop.map(|stop| {
             assert_eq!(stop, Stop::Broken);
-            (parsed.len, is_rot(bytes, &parsed))
+            (parsed.len, is_rot(&bytes[parsed.len..], &parsed))
         })
     }
 
