@@ -180,7 +180,7 @@ fn read_entries<R: Record>(
     mut each: impl FnMut(R),
 ) -> io::Result<(Parsed, Vec<u8>)> {
     let (mut parser, mut window, mut left) = (Parser::new(first), Vec::new(), file.len()?);
-    let mut read = |window: &mut Vec<u8>, left: &mut u64, most: u64| {
+    let read = |window: &mut Vec<u8>, left: &mut u64, most: u64| {
         let (count, before) = (most.min(*left), window.len());
         window.resize(before + usize::try_from(count).map_err(io::Error::other)?, 0);
         let at = file.len()? - *left;
