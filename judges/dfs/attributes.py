@@ -63,6 +63,11 @@ def make(root: Checked, alice: Checked, bob: Checked, sent: pathlib.Path):
     alice(1, "dfsadmin -setQuota 5 /team", "Superuser privilege is required")
     root(0, "dfsadmin -setQuota 4 /team")
     alice(1, "-mkdir /team/more", "The NameSpace quota (directories and files) of directory /team is exceeded: quota=4 file count=5")
+    # HDFS removes a file before it refuses what is to take its place.
+    root(0, "dfsadmin -setQuota 1 /team")
+    alice(1, f"-put -f -d {sent} /team/copy", "of directory /team is exceeded: quota=1 file count=4")
+    alice(0, "-getfacl /team/copy")
+    root(0, "dfsadmin -setQuota 4 /team")
     root(0, "dfsadmin -setSpaceQuota 1m /plain")
     root(1, f"-put {sent} /plain/f", "The DiskSpace quota of /plain is exceeded: quota = 1048576 B = 1 MB but diskspace consumed")
     root(0, "-rm -f -skipTrash /plain/f /plain/f._COPYING_")

@@ -101,8 +101,11 @@ impl State {
         if let Some(id) = replaced {
             self.check_replaced(id, context, request)?;
         }
-        // What is replaced makes room.
-        let growth = Growth { names: place.missing as u64, is_one_by_one: true, ..Growth::default() };
+        let [names, freed] = match replaced {
+            Some(_) => [1, 1],
+            None => [place.missing as u64, 0],
+        };
+        let growth = Growth { names, replaced: freed, is_one_by_one: true, ..Growth::default() };
         self.check_quota(above, growth)?;
         let storage_policy = self.storage_policy_of_new(above, request)?;
         let id = self.tree.next_id();

@@ -147,7 +147,7 @@ impl State {
         let growth = Growth {
             names: names(more).saturating_sub(names(less)),
             space: space(more).saturating_sub(space(less)),
-            is_one_by_one: false,
+            ..Growth::default()
         };
         let mut common = parent;
         while !self.tree.is_within(source, common) {

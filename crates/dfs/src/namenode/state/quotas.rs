@@ -21,6 +21,8 @@ const TAKE_AWAY: u64 = u64::MAX;
 pub(super) struct Growth {
     /// Files and directories.
     pub names: u64,
+    /// Files that go before, to be replaced: as in HDFS, what takes their place is refused where more is than may be.
+    pub replaced: u64,
     /// Bytes on disk.
     pub space: u64,
     /// True for names that are made one by one: the first that is too many is told of, as in HDFS.
@@ -113,7 +115,7 @@ impl State {
         let Some(directory) = self.tree.inode(id).directory() else { return Ok(()) };
         let counts = directory.counts;
         let is_exceeded = |used: u64, more: u64, quota: u64| more > 0 && used.saturating_add(more) > quota;
-        let names = counts.directories + counts.files + 1;
+        let names = (counts.directories + counts.files + 1).saturating_sub(growth.replaced);
         if let Some(quota) = quota.names.filter(|quota| is_exceeded(names, growth.names, *quota)) {
             let count = if growth.is_one_by_one { names.max(quota) + 1 } else { names + growth.names };
             let path = self.tree.path_of(id);

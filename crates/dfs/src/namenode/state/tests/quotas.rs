@@ -55,6 +55,9 @@ fn names_are_refused_beyond_the_quota_of_a_directory_or_of_one_above_it() {
     fixture.set_quota("/q", 2, LEAVE);
     assert_eq!(fixture.refused("mkdirs", &mkdirs("/q/sub/x", 0o755, true)), exceeded("/q/sub", 1, 2));
     assert_eq!(fixture.refused("mkdirs", &mkdirs("/q/x", 0o755, true)), exceeded("/q", 2, 5));
+    // As in HDFS, where the file is lost by that.
+    assert_eq!(fixture.refused("create", &create("/q/f", 3)), exceeded("/q", 2, 4));
+    assert_eq!(fixture.status("/q/f").unwrap().length, 10);
     let _: BoolResponse = fixture.call("delete", &delete("/q/two", true)).unwrap();
     fixture.set_quota("/q", TAKE_AWAY, LEAVE);
     fixture.set_quota("/q/sub", TAKE_AWAY, LEAVE);
