@@ -9,7 +9,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// What an exchange hashes, if Ballista's codec cannot write it: it knows columns, and no functions but DataFusion's own.
+/// Expressions that an exchange hashes, if Ballista's codec cannot write it: it knows columns, and no functions but DataFusion's own.
 pub(crate) fn hashed(node: &dyn ExecutionPlan) -> Option<&[Arc<dyn PhysicalExpr>]> {
     let partitioning = match node.downcast_ref::<SortShuffleWriterExec>() {
         Some(writer) => writer.shuffle_output_partitioning(),

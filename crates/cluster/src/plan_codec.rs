@@ -66,7 +66,7 @@ struct ExchangeNode {
     /// The exchange, hashing something else.
     #[prost(bytes = "vec", tag = "1")]
     ballista: Vec<u8>,
-    /// What it hashes.
+    /// Expressions that it hashes.
     #[prost(message, repeated, tag = "2")]
     by: Vec<PhysicalExprNode>,
 }

@@ -17,7 +17,7 @@ pub(super) struct SharedAttempt {
 }
 
 impl SharedAttempt {
-    /// Whether an attempt goes on.
+    /// True if an attempt goes on.
     pub fn is_running(&self) -> bool {
         self.failure.try_lock().is_err()
     }
@@ -27,7 +27,7 @@ impl SharedAttempt {
         drop(self.failure.lock().await);
     }
 
-    /// What `found` gives, or else the outcome of an attempt: one that ends while this waits, or a new one. It goes on
+    /// Result of `found`, or else the outcome of an attempt: one that ends while this waits, or a new one. It goes on
     /// in a task of its own, even if nobody waits for it any more.
     ///
     /// # Errors

@@ -30,19 +30,19 @@ pub const ANSWER_LEN_MAX: usize = super::Limits::ANSWERS.rpc_body_max;
 pub struct Subject {
     /// The process of the application that described it.
     pub life: String,
-    /// Its number.
+    /// Number of the shuffle.
     pub shuffle: ShuffleId,
 }
 
-/// What an executor asks.
+/// Request of an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Who the application is.
+    /// Question who the application is.
     Hello {
         /// The version that the executor speaks.
         version: i32,
     },
-    /// What tasks have to know of a shuffle.
+    /// Knowledge that tasks need of a shuffle.
     Describe(Subject),
     /// To begin an attempt of a map.
     Begin {
@@ -50,7 +50,7 @@ pub enum Request {
         of: Subject,
         /// The map.
         map: MapId,
-        /// Its attempt; `None` has the application draw one.
+        /// Attempt of the map; `None` has the application draw one.
         attempt: Option<AttemptId>,
         /// The name of this request, in case that it is repeated.
         request: u64,
@@ -74,31 +74,31 @@ pub enum Request {
         map: MapId,
         /// The attempt, whose batches workers have.
         attempt: AttemptId,
-        /// What the attempt says of itself, [`SUMMARY_LEN_MAX`] bytes at most.
+        /// Summary that the attempt gives of itself, [`SUMMARY_LEN_MAX`] bytes at most.
         summary: Bytes,
     },
-    /// Where a partition can be read.
+    /// Files in which a partition can be read.
     Files {
         /// The shuffle.
         of: Subject,
         /// The partition.
         partition: PartitionId,
-        /// Whether the executor does not have the winners yet.
+        /// True if the executor does not have the winners yet.
         winners: bool,
     },
 }
 
-/// What an application answers.
+/// Answer of an application.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// Who it is.
+    /// Name of the application and of its process.
     Welcome {
-        /// Its name.
+        /// Name of the application.
         application: String,
         /// The name of this process of it.
         life: String,
     },
-    /// What tasks have to know of a shuffle.
+    /// Knowledge that tasks need of a shuffle.
     Description(Description),
     /// The attempt has begun.
     Begun(AttemptId),
@@ -108,16 +108,16 @@ pub enum Answer {
     Revived {
         /// The partition's current one.
         location: Location,
-        /// Whether it was made for this request, and not for one before.
+        /// True if it was made for this request, and not for one before.
         made: bool,
         /// Workers that batches should move away from.
         shunned: Vec<WorkerId>,
     },
     /// The map has ended.
     Ended(Ended),
-    /// Where a partition can be read.
+    /// Files in which a partition can be read.
     Files {
-        /// Its locations with data.
+        /// Locations of the partition that have data.
         files: Vec<Readable>,
         /// By map id: the attempt whose batches count. Empty if it was not asked for.
         winners: Vec<AttemptId>,
@@ -126,7 +126,7 @@ pub enum Answer {
     Refused(Error),
 }
 
-/// What tasks have to know of a shuffle.
+/// Knowledge that tasks need of a shuffle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Map tasks.
@@ -135,13 +135,13 @@ pub struct Description {
     pub locations: Vec<Location>,
     /// Workers that batches should move away from.
     pub shunned: Vec<WorkerId>,
-    /// How long a push may take, in milliseconds.
+    /// Time that a push may take, in milliseconds.
     pub push_max_ms: i64,
     /// Batches on their way to one worker.
     pub window: i64,
     /// Bytes below which batches are pushed together.
     pub merge_len: i64,
-    /// How often one batch turns to a new location.
+    /// Times that one batch turns to a new location.
     pub revives_max: i64,
 }
 

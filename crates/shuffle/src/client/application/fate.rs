@@ -15,7 +15,7 @@ pub(in crate::client) struct Committed {
     pub winners: Arc<[AttemptId]>,
 }
 
-/// What a worker has answered about a copy that it was to commit.
+/// Answer of a worker about a copy that it was to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Nothing: it was not reached, or not asked yet.

@@ -6,7 +6,7 @@ use crate::client::tasks::TaskOptions;
 use crate::error::{Error, Kind, Result};
 use crate::ids::SplitMode;
 
-/// How an application uses the service.
+/// Options of an application that uses the service.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The masters, `host:port` each, tried in turn.
@@ -14,13 +14,13 @@ pub struct Options {
     /// The application's name; drawn anew if not given. What an earlier application of this name has left is removed, so two
     /// that run at a time need two names.
     pub application: Option<String>,
-    /// Whether each location has a copy on a second worker.
+    /// True if each location has a copy on a second worker.
     pub replicate: bool,
     /// Workers that a shuffle is spread over at most; 0 leaves it to the master.
     pub workers_max: i32,
     /// Bytes of a location at which it splits.
     pub split_threshold: i64,
-    /// How it splits then.
+    /// Kind of the split.
     pub split_mode: SplitMode,
     /// Connections to one server.
     pub connections: usize,
@@ -29,12 +29,12 @@ pub struct Options {
     /// Batches smaller than this wait to be pushed together, until they have this size, in bytes; at most 8 MiB, for a worker
     /// holds them in memory together.
     pub merge_len: usize,
-    /// How often one batch turns to a new location before its push fails. A hard split counts for the batch for which the
+    /// Times that one batch turns to a new location before its push fails. A hard split counts for the batch for which the
     /// new location was made, and not for those that found it; a failure counts for each batch that met it.
     pub revives_max: usize,
-    /// How long a push may take, its replication included; at most a year, as the next one and `retry_wait`.
+    /// Time that a push may take, its replication included; at most a year, as the next one and `retry_wait`.
     pub push_max: Duration,
-    /// How long any other request may take.
+    /// Time that any other request may take.
     pub request_max: Duration,
     /// The wait before a worker that could not be reached is asked again for what only it has; it is asked three times
     /// more, and the wait doubles each time.
@@ -76,7 +76,7 @@ impl Options {
         self.of_tasks().check()
     }
 
-    /// What tasks have to know of it.
+    /// Knowledge that tasks need of it.
     pub(in crate::client) fn of_tasks(&self) -> TaskOptions {
         TaskOptions {
             window: self.window,

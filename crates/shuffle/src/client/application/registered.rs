@@ -34,7 +34,7 @@ pub(in crate::client) struct Registered {
     pub(super) progress: tokio::sync::Mutex<Progress>,
 }
 
-/// Whether this registration still owns its shuffle id. The next one may reuse it, and then names the same locations on
+/// State of a registration's hold on its shuffle id. The next one may reuse it, and then names the same locations on
 /// the same workers: the lock is held for reading while anything is sent to workers under the id, and for writing while
 /// it is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(in crate::client) enum Number {
 /// Keeps a shuffle's id from being released.
 pub(in crate::client) type InUse = OwnedRwLockReadGuard<Number>;
 
-/// How often workers are asked to take locations, other ones each time if there are any.
+/// Times that workers are asked to take locations, other ones each time if there are any.
 pub(super) const RESERVE_ROUNDS: u32 = 3;
 
 /// Both copies of locations, by the workers that hold them.
@@ -109,7 +109,7 @@ impl Registered {
         }
     }
 
-    /// Where each partition's next batch goes.
+    /// Locations that each partition's next batch goes to.
     pub fn current_locations(&self) -> Vec<Location> {
         let state = self.state();
         let partitions = 0..state.routes.partitions();
@@ -232,12 +232,12 @@ impl Registered {
         &self.reviving[partition.0.cast_unsigned() as usize]
     }
 
-    /// Whether a new location for the partition is being made.
+    /// True if a new location for the partition is being made.
     pub fn is_reviving(&self, partition: PartitionId) -> bool {
         self.reviving(partition).is_running()
     }
 
-    /// Whether the partition has a location that is newer than `epoch`; one that is being made is waited for.
+    /// True if the partition has a location that is newer than `epoch`; one that is being made is waited for.
     pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
         self.reviving(partition).settled().await;
         self.state().routes.newer_than(partition, epoch).is_some()
@@ -292,7 +292,7 @@ impl Registered {
         self.committing.run(is_done, commit).await
     }
 
-    /// Where a partition can be read, and the winners. Commits the shuffle before, if all maps have ended.
+    /// Files in which a partition can be read, and the winners. Commits the shuffle before, if all maps have ended.
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist; `Conflict` if a map has not ended; or those of

@@ -48,7 +48,7 @@ impl Routes {
         &self.locations[partition.0.cast_unsigned() as usize]
     }
 
-    /// Where the next batch of a partition goes.
+    /// Location that the next batch of a partition goes to.
     pub fn current(&self, partition: PartitionId) -> &Location {
         self.of(partition).last().expect("each partition has a location from the beginning")
     }
@@ -75,12 +75,12 @@ impl Routes {
         self.excluded.retain(|worker| !before.contains(worker) || self.leaving.contains(worker));
     }
 
-    /// Whether a new location goes to a worker that is excluded, because there are too few others.
+    /// True if a new location goes to a worker that is excluded, because there are too few others.
     pub fn is_short(&self) -> bool {
         self.open().count() < if self.replicate { 2 } else { 1 }
     }
 
-    /// Whether batches should move away from a worker that already has a location.
+    /// True if batches should move away from a worker that already has a location.
     pub fn shuns(&self, worker: &WorkerId) -> bool {
         self.excluded.contains(worker) && !self.is_short()
     }

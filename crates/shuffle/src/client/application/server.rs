@@ -16,7 +16,7 @@ use crate::wire::executor::{Answer, Description, Request, Subject, VERSION, kind
 use crate::wire::message::{Message, MessageType};
 use crate::wire::{Head, Header, Limits};
 
-/// How an application listens for its executors.
+/// Options of an application's server for its executors.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The address to listen on. Whoever reaches it is taken for an executor.
@@ -27,11 +27,11 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Unanswered requests at once, of all connections; one more waits, and its connection with it.
     pub requests_max: usize,
-    /// How long a frame that has begun may make no progress, in either direction.
+    /// Time for which a frame that has begun may make no progress, in either direction.
     pub idle_max: Duration,
-    /// How long a connection may take to bring its first frame.
+    /// Time that a connection may take to bring its first frame.
     pub first_max: Duration,
-    /// How long a connection may be silent between two frames, with no answer under way.
+    /// Time that a connection may be silent between two frames, with no answer under way.
     pub silent_max: Duration,
 }
 

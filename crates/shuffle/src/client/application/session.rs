@@ -17,11 +17,11 @@ use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
 use crate::wire::{DecodeError, Header, Limits, Received, Status, proto, received};
 
-/// How often the masters are asked before a request fails, each at least once; the waits between grow by 100 ms, to 2 s at
+/// Times that the masters are asked before a request fails, each at least once; the waits between grow by 100 ms, to 2 s at
 /// most.
 const ATTEMPTS_MAX: usize = 15;
 
-/// What every part of an application needs.
+/// State that every part of an application needs.
 pub(in crate::client) struct Session {
     pub id: ApplicationId,
     /// A name that no other session has, not even a later one of this application.
@@ -91,7 +91,7 @@ impl Session {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has said goodbye to the service.
+    /// True if it has said goodbye to the service.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

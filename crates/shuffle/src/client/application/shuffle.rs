@@ -121,12 +121,12 @@ impl Shuffle {
         TaskShuffle::new(Arc::clone(&self.tasks))
     }
 
-    /// Its application.
+    /// Application of the shuffle.
     pub fn application(&self) -> &Application {
         self.registered.application()
     }
 
-    /// How a map has ended, if it has: the attempt that is read, and what that said of itself.
+    /// End of a map, if it has ended: the attempt that is read, and what that said of itself.
     pub fn ended(&self, map: MapId) -> Option<Ended> {
         self.registered.state().end_of(map)
     }
@@ -139,7 +139,7 @@ impl Shuffle {
         self.registered.state().routes.current(partition).worker.clone()
     }
 
-    /// How many locations a partition has had: one, and one more for each split or failure.
+    /// Number of locations that a partition has had: one, and one more for each split or failure.
     ///
     /// # Panics
     /// If there is no such partition.

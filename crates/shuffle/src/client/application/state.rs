@@ -15,7 +15,7 @@ use crate::wire::packed::Location;
 /// The most attempts of one map.
 pub(in crate::client) const ATTEMPTS_MAX: usize = 1 << 10;
 
-/// How far a shuffle has come.
+/// Stage of a shuffle.
 #[derive(Debug, Clone)]
 pub(in crate::client) enum Stage {
     /// Maps write.
@@ -27,11 +27,11 @@ pub(in crate::client) enum Stage {
     Ended,
 }
 
-/// What becomes of a task that wants to begin an attempt.
+/// Outcome for a task that wants to begin an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::client) enum Beginning {
     Begun(AttemptId),
-    /// Its map has ended with another attempt.
+    /// The map has ended with another attempt.
     Ended(Ended),
 }
 
@@ -41,7 +41,7 @@ pub(in crate::client) struct State {
     pub routes: Routes,
     /// By map id: the attempt that ended first.
     winners: Vec<AttemptId>,
-    /// What winners said of themselves, unless that was nothing.
+    /// Summaries that winners gave of themselves, unless that was nothing.
     summaries: BTreeMap<MapId, Bytes>,
     /// The attempts that have begun, each with the name of its request; 0 for one that cannot be repeated.
     begun: BTreeMap<(MapId, AttemptId), u64>,
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// How many maps the shuffle has.
+    /// Number of the shuffle's maps.
     pub fn maps(&self) -> usize {
         self.winners.len()
     }

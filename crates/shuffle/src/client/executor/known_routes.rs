@@ -28,7 +28,7 @@ impl KnownRoutes {
         self.current.len()
     }
 
-    /// Where the next batch of a partition goes.
+    /// Location that the next batch of a partition goes to.
     pub fn current(&self, partition: PartitionId) -> &Location {
         &self.current[partition.0.cast_unsigned() as usize]
     }
@@ -38,7 +38,7 @@ impl KnownRoutes {
         Some(self.current(partition)).filter(|current| current.id.epoch > epoch)
     }
 
-    /// Whether batches should move away from a worker that already has a location.
+    /// True if batches should move away from a worker that already has a location.
     pub fn shuns(&self, worker: &WorkerId) -> bool {
         self.shunned.contains(worker)
     }

@@ -17,7 +17,7 @@ use crate::wire::Limits;
 
 pub(super) use remote::Remote;
 
-/// How an executor uses the service. What workers rely on, such as replication, the split threshold, the time of a push and
+/// Options of an executor that uses the service. What workers rely on, such as replication, the split threshold, the time of a push and
 /// the window, is the application's to say.
 #[derive(Debug, Clone)]
 pub struct ExecutorOptions {
@@ -25,9 +25,9 @@ pub struct ExecutorOptions {
     pub application: String,
     /// Connections to one server.
     pub connections: usize,
-    /// How long a worker may take to answer a request that is no push; at most a year, as the next one and `retry_wait`.
+    /// Time that a worker may take to answer a request that is no push; at most a year, as the next one and `retry_wait`.
     pub request_max: Duration,
-    /// How long the application may take to answer. It may have to ask workers itself, several times, and commits a shuffle
+    /// Time that the application may take to answer. It may have to ask workers itself, several times, and commits a shuffle
     /// before it is read.
     pub application_max: Duration,
     /// The wait before the application, if its connection ends or cannot be made, or a worker that could not be reached, is

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, Epoch, MapId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::executor::{AVOID_MAX, Answer, Description, Ended, Request, Subject};
 
-/// What an executor knows of a shuffle, and how it hears more.
+/// Shuffle as an executor knows it, and the way to hear more.
 pub(in crate::client) struct Remote {
     link: Arc<Link>,
     subject: Subject,
@@ -62,7 +62,7 @@ impl Remote {
         Ok(Tasks::new(key, maps, partitions, limits, workers, Source::There(Arc::new(remote))))
     }
 
-    /// What is known of the locations.
+    /// Locations, as far as they are known.
     pub fn routes(&self) -> MutexGuard<'_, KnownRoutes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,12 +100,12 @@ impl Remote {
         &self.reviving[partition.0.cast_unsigned() as usize]
     }
 
-    /// Whether a new location for the partition is being asked for.
+    /// True if a new location for the partition is being asked for.
     pub fn is_reviving(&self, partition: PartitionId) -> bool {
         self.reviving(partition).is_running()
     }
 
-    /// Whether the partition has a location that is newer than `epoch`; one that is being asked for is waited for.
+    /// True if the partition has a location that is newer than `epoch`; one that is being asked for is waited for.
     pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
         self.reviving(partition).settled().await;
         self.routes().newer_than(partition, epoch).is_some()
@@ -174,7 +174,7 @@ impl Remote {
         }
     }
 
-    /// Where a partition can be read.
+    /// Files in which a partition can be read.
     ///
     /// # Errors
     /// Those of the application; `Unavailable` if it does not answer.

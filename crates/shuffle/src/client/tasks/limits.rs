@@ -16,10 +16,10 @@ pub(in crate::client) const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 
 /// The most bytes for which batches wait to be pushed together.
 pub(in crate::client) const MERGE_LEN_MAX: usize = 8 << 20;
 
-/// How often what could not be reached is asked again.
+/// Times that what could not be reached is asked again.
 pub(in crate::client) const RETRIES_MAX: u32 = 3;
 
-/// What tasks have to know of an application's options, which say what each of these means, and of an executor's.
+/// Knowledge that tasks need of an application's options, which say what each of these means, and of an executor's.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::client) struct TaskOptions {
     pub window: usize,

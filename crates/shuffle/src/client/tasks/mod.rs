@@ -34,7 +34,7 @@ pub struct TaskShuffle {
     tasks: Arc<Tasks>,
 }
 
-/// What becomes of a task that begins an attempt of its map.
+/// Outcome for a task that begins an attempt of its map.
 pub enum Begun {
     /// Write, and [finish](Writer::finish_with).
     Writer(Box<Writer>),
@@ -52,12 +52,12 @@ impl TaskShuffle {
         &self.tasks.key
     }
 
-    /// How many maps it has.
+    /// Number of its maps.
     pub fn maps(&self) -> usize {
         self.tasks.maps
     }
 
-    /// How many partitions it has.
+    /// Number of its partitions.
     pub fn partitions(&self) -> usize {
         self.tasks.partitions
     }
@@ -107,13 +107,13 @@ impl TaskShuffle {
 
 #[cfg(test)]
 impl TaskShuffle {
-    /// Whether both share what they know.
+    /// True if both share what they know.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tasks, &other.tasks)
     }
 }
 
-/// What writers and readers of a shuffle share.
+/// State that writers and readers of a shuffle share.
 pub(super) struct Tasks {
     pub key: ShuffleKey,
     pub maps: usize,
@@ -160,7 +160,7 @@ impl Tasks {
     }
 }
 
-/// Where a partition can be read, and whose batches count.
+/// Files in which a partition can be read, and whose batches count.
 #[derive(Debug)]
 pub(super) struct Files {
     pub files: Vec<Readable>,

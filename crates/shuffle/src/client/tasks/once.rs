@@ -9,7 +9,7 @@ use crate::ids::{AttemptId, BatchId, MapId};
 pub(crate) struct Once(HashSet<(MapId, BatchId)>);
 
 impl Once {
-    /// Whether to return a batch: its attempt is the winner of its map, and it was not returned before, from any copy
+    /// True if a batch is to be returned: its attempt is the winner of its map, and it was not returned before, from any copy
     /// of any location. `winners` are by map id.
     pub fn admits(&mut self, winners: &[AttemptId], map: MapId, attempt: AttemptId, batch: BatchId) -> bool {
         let winner = usize::try_from(map.0).ok().and_then(|map| winners.get(map));

@@ -45,12 +45,12 @@ pub struct Reader {
 struct Failure {
     worker: WorkerId,
     error: Error,
-    /// Whether it may be readable later.
+    /// True if it may be readable later.
     is_passing: bool,
 }
 
 impl Failure {
-    /// Whether the worker says that it does not have the copy, or has it damaged. Whatever else it refuses may pass: it
+    /// True if the worker says that it does not have the copy, or has it damaged. Whatever else it refuses may pass: it
     /// may have too many streams open.
     fn is_loss(error: &Error) -> bool {
         matches!(error.kind(), Kind::Corrupt | Kind::DataLoss)

@@ -13,7 +13,7 @@ use crate::ids::{AttemptId, Epoch, MapId, PartitionId, WorkerId};
 use crate::wire::executor::Ended;
 use crate::wire::packed::Location;
 
-/// Where tasks find out what an application knows of their shuffle.
+/// Source from which tasks find out what an application knows of their shuffle.
 pub(in crate::client) enum Source {
     /// The application is this process.
     Here(Arc<Registered>),
@@ -62,7 +62,7 @@ impl Source {
         }
     }
 
-    /// Where the next batch of a partition goes.
+    /// Location that the next batch of a partition goes to.
     pub fn current(&self, partition: PartitionId) -> Location {
         match self {
             Self::Here(registered) => registered.state().routes.current(partition).clone(),
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Whether the partition has a newer location than this one, and whether batches should move away from its worker.
+    /// True if the partition has a newer location than this one, and true if batches should move away from its worker.
     ///
     /// # Errors
     /// `Conflict` if the shuffle was unregistered.
@@ -103,7 +103,7 @@ impl Source {
         })
     }
 
-    /// Whether a new location for the partition is being made for tasks of this process.
+    /// True if a new location for the partition is being made for tasks of this process.
     pub fn is_reviving(&self, partition: PartitionId) -> bool {
         match self {
             Self::Here(registered) => registered.is_reviving(partition),
@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// Whether the partition has a location that is newer than `epoch`; one that is being made is waited for.
+    /// True if the partition has a location that is newer than `epoch`; one that is being made is waited for.
     pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
         match self {
             Self::Here(registered) => registered.has_moved_on(partition, epoch).await,
@@ -156,7 +156,7 @@ impl Source {
         }
     }
 
-    /// Where a partition can be read. The application commits the shuffle before, once for all who ask.
+    /// Files in which a partition can be read. The application commits the shuffle before, once for all who ask.
     ///
     /// # Errors
     /// `Conflict` if a map has not ended or the shuffle was unregistered; `DataLoss` if a location is lost on all of its

@@ -23,7 +23,7 @@ impl Workers {
         self.unreached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether readers should rather ask another worker: a silent one costs each of them the whole time of a request.
+    /// True if readers should rather ask another worker: a silent one costs each of them the whole time of a request.
     pub fn is_unreached(&self, worker: &WorkerId) -> bool {
         self.unreached().contains(worker)
     }

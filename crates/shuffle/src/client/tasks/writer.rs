@@ -200,7 +200,7 @@ impl Writer {
 
 #[cfg(test)]
 impl Writer {
-    /// Whether all pushes that were begun have ended.
+    /// True if all pushes that were begun have ended.
     pub(in crate::client) fn is_idle(&self) -> bool {
         self.begun.available_permits() == self.tasks.limits.window * BEGUN_PER_WINDOW
     }
