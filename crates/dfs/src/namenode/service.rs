@@ -208,18 +208,18 @@ impl Service {
         answer
     }
 
-    /// Adds a block to a file, if there is a DataNode for it or may be one soon.
-    fn add_block(&self, call: Incoming) -> Answer {
+    /// Decides a call that needs DataNodes, once they are there if they may be soon.
+    fn decide_with_datanodes(&self, call: Incoming) -> Answer {
         match self.decide(call.clone(), false) {
             Answer::Now(outcome) if self.is_to_wait(&outcome) => {
-                Answer::Later(Box::pin(self.clone().add_block_later(call)))
+                Answer::Later(Box::pin(self.clone().decide_later(call)))
             }
             answer => answer,
         }
     }
 
-    /// Adds a block once a DataNode is there, for as long as one may be on its way to a NameNode that has just started.
-    async fn add_block_later(self, call: Incoming) -> Outcome {
+    /// Decides a call once its DataNodes are there, for as long as they may be on their way to a NameNode that has just started.
+    async fn decide_later(self, call: Incoming) -> Outcome {
         loop {
             tokio::time::sleep(DATANODES_TRIED_AGAIN).await;
             let outcome = match self.decide(call.clone(), false) {
@@ -232,7 +232,7 @@ impl Service {
         }
     }
 
-    /// True for a block that finds no DataNode because the NameNode has only just started.
+    /// True for a call that finds too few DataNodes because the NameNode has only just started.
     fn is_to_wait(&self, outcome: &Outcome) -> bool {
         outcome.as_ref().is_err_and(|refusal| refusal.exception == Exception::TooFewDatanodes)
             && self.decisions.lock().state.awaits_datanodes(self.clock.now().steady_ms)
@@ -506,7 +506,9 @@ impl Calls for Service {
         match call.method.as_str() {
             _ if call.protocol == protocol::NAMENODE => Answer::Now(self.answer_balancer(call)),
             "register" if is_ours => self.register(call),
-            "addBlock" if !is_ours => self.add_block(call),
+            "addBlock" | "getAdditionalDatanode" | "getBlockLocations" if !is_ours => {
+                self.decide_with_datanodes(call)
+            }
             "metaSave" if !is_ours => self.metasave(&call),
             "refreshNodes" if !is_ours => self.refresh_nodes(&call),
             "rollEdits" if !is_ours => self.roll_edits(&call),

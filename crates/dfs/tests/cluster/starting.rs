@@ -37,6 +37,62 @@ async fn the_first_block_waits_for_a_datanode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_an_open_file_waits_for_the_datanodes_that_have_what_was_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let namenode = namenode::Server::start(namenode_options(dir.path())).await.unwrap();
+    as_root(namenode.address()).await;
+    let datanode = start_datanode(dir.path(), 0, namenode.address()).await;
+    let mut client = connect(namenode.address()).await;
+    wait_for_nodes(&mut client, 1).await;
+    // One writer has told the NameNode how much it has flushed, as `hsync` does if asked to, and the other one only the DataNode.
+    let mut streams = Vec::new();
+    for (path, told) in [("/told", Some(700)), ("/untold", None)] {
+        let file = create(&mut client, path).await;
+        let located = add_block(&mut client, path, file, None).await;
+        let flushed = tokio::task::spawn_blocking(move || {
+            let mut stream = begin_write(&located);
+            let head = Header { offset: 0, sequence: 0, is_last: false, data: 700, sync: false };
+            stream.write_all(&packet(head, &content(3, 700))).unwrap();
+            assert_eq!(read_message::<PipelineAck>(&mut stream).replies, [0]);
+            stream
+        });
+        streams.push(flushed.await.unwrap());
+        let fsync = calls::FsyncRequest {
+            src: path.to_owned(),
+            client_name: "tester".to_owned(),
+            last_block_length: told,
+            file_id: Some(file),
+        };
+        let _: calls::Empty = client.call("fsync", &fsync).await.unwrap();
+    }
+    datanode.stop().await;
+    namenode.stop().await;
+    let namenode = namenode::Server::start(namenode_options(dir.path())).await.unwrap();
+    for path in ["/told", "/untold"] {
+        let mut early = connect(namenode.address()).await;
+        let ask = calls::BlockLocationsRequest { src: path.to_owned(), offset: 0, length: 700 };
+        let asking = early.call::<calls::BlockLocationsResponse>("getBlockLocations", &ask);
+        let early = tokio::time::timeout(Duration::from_secs(1), asking).await;
+        assert!(early.is_err(), "a client would take {path} for empty: {early:?}");
+    }
+    let datanode = start_datanode(dir.path(), 0, namenode.address()).await;
+    for path in ["/told", "/untold"] {
+        let mut client = connect(namenode.address()).await;
+        let ask = calls::BlockLocationsRequest { src: path.to_owned(), offset: 0, length: 700 };
+        let found: calls::BlockLocationsResponse = client.call("getBlockLocations", &ask).await.unwrap();
+        let last = found.locations.unwrap().last_block.unwrap();
+        assert_eq!(last.locations.len(), 1, "{path}");
+        let ipc = format!("127.0.0.1:{}", last.locations[0].id.ipc_port);
+        let mut node = Client::connect(&ipc, "tester", protocol::CLIENT_DATANODE, [1; 16]).await.unwrap();
+        let ask = calls::ReplicaLengthRequest { block: last.block };
+        let answer: calls::ReplicaLengthResponse = node.call("getReplicaVisibleLength", &ask).await.unwrap();
+        assert_eq!(answer.length, 700, "{path}");
+    }
+    datanode.stop().await;
+    namenode.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_block_for_which_no_datanode_comes_is_refused_in_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let namenode = namenode::Server::start(namenode_options(dir.path())).await.unwrap();

@@ -67,7 +67,7 @@ use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
 use crate::wire::proto::journal::{Caller, Record};
 
-/// Milliseconds after its start for which a NameNode waits for DataNodes before it refuses a block for lack of them: they try to
+/// Milliseconds after its start for which a NameNode waits for DataNodes before it answers a call for lack of them: they try to
 /// reach it each second.
 const DATANODES_AWAITED_MS: u64 = 10_000;
 /// Bytes of an inode: its row, its name, its place in its directory.
@@ -327,7 +327,7 @@ impl State {
         Seen { committed, stored, datanodes: live.count() }
     }
 
-    /// True while DataNodes may still be on their way to a NameNode that has just started, so that a block that finds none waits.
+    /// True while DataNodes may still be on their way to a NameNode that has just started, so that a call that finds too few waits.
     pub fn awaits_datanodes(&self, steady_ms: u64) -> bool {
         steady_ms.saturating_sub(self.began_ms) < DATANODES_AWAITED_MS
     }

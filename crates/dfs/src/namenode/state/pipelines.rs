@@ -115,7 +115,13 @@ impl State {
         };
         for _ in 0..request.count.min(ADDITIONAL_MAX) {
             let chosen = placement::choose_copy(&candidates, &racks, false, |_| false, context.random);
-            let Some(storage) = chosen else { break };
+            let Some(storage) = chosen else {
+                if self.awaits_datanodes(steady_ms) {
+                    let message = format!("{} has no other DataNode yet to go on with", request.src);
+                    return Err(Refusal::new(Exception::TooFewDatanodes, message));
+                }
+                break;
+            };
             let node = self.datanodes.storage(storage).datanode;
             candidates.retain(|candidate| candidate.datanode != node);
             located.locations.push(self.datanodes.info(node, context.now.wall_ms, steady_ms));

@@ -97,6 +97,13 @@ impl State {
             let what = format!("read: Zero blocklocations for {}", request.src);
             return Err(self.safe_mode_refusal(&what, context.now.steady_ms));
         }
+        let is_open = located.under_construction && !located.is_last_complete;
+        let is_unseen = located.last_block.as_ref().is_some_and(|block| block.locations.is_empty());
+        if is_open && is_unseen && self.awaits_datanodes(context.now.steady_ms) {
+            // A client takes such a block for empty, or gives up: and what was flushed to it has only not been reported yet.
+            let message = format!("no DataNode has reported the last block of {} yet", request.src);
+            return Err(Refusal::new(Exception::TooFewDatanodes, message));
+        }
         let accessed_ms = context.now.wall_ms;
         let is_due = accessed_ms > inode.accessed_ms.saturating_add(ACCESS_TIME_PRECISION_MS);
         if is_due && !self.safe_mode.is_on() {

@@ -160,6 +160,10 @@ fn another_datanode_joins_where_there_is_one_and_the_client_knows_if_not() {
     };
     let there = &numbers(&located)[..2];
     let free: Vec<usize> = (0..5).filter(|node| !there.contains(node)).collect();
+    let early = fixture.refused("getAdditionalDatanode", &ask(&free, 1));
+    assert_eq!(early.0, Exception::TooFewDatanodes, "there may be another one in a moment");
+    fixture.now.steady_ms += 10_000;
+    (0..5).for_each(|node| drop(fixture.heartbeat(node)));
     let mut answer = |excluded: &[usize], count| {
         let given: calls::AdditionalDatanodeResponse =
             fixture.call("getAdditionalDatanode", &ask(excluded, count)).unwrap();
