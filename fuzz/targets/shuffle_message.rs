@@ -64,12 +64,12 @@ fn read(message: &Message) -> Result<(), DecodeError> {
         | Type::BEGIN_ATTEMPT
         | Type::REVIVE
         | Type::MAPPER_END
+        | Type::OPEN_SHUFFLE
         | Type::GET_REDUCER_FILE_GROUP => drop(Request::of_message(message)?),
-        Type::SHUFFLE_DESCRIPTION => {
-            let answer = message.parse::<ShuffleDescription>()?;
-            texts(&answer, ShuffleDescription::SHUNNED);
-            let pair = Received::<PackedPartitionLocationsPair>::decode(answer.locations.clone())?;
-            Location::unpack(&pair, drop)?;
+        Type::SHUFFLE_DESCRIPTION => description(&message.parse()?)?,
+        Type::SHUFFLE_OPENED => {
+            let answer = message.parse::<ShuffleOpened>()?;
+            description(&answer.part(ShuffleOpened::DESCRIPTION)?.unwrap_or_default())?;
         }
         Type::REVIVED => texts(&message.parse()?, Revived::SHUNNED),
         Type::REDUCER_FILE_GROUP => {
@@ -115,6 +115,12 @@ fn read(message: &Message) -> Result<(), DecodeError> {
 
 fn fields<M: Receivable>(message: &Message) -> Result<(), DecodeError> {
     message.parse::<M>().map(drop)
+}
+
+fn description(description: &Received<ShuffleDescription>) -> Result<(), DecodeError> {
+    texts(description, ShuffleDescription::SHUNNED);
+    let pair = Received::<PackedPartitionLocationsPair>::decode(description.locations.clone())?;
+    Location::unpack(&pair, drop)
 }
 
 fn report(report: Option<Received<WorkerReport>>) {

@@ -21,7 +21,9 @@ use yeoul_shuffle::client::{
 };
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, SplitMode};
 use yeoul_shuffle::net::{Client, Serving};
-use yeoul_shuffle::wire::executor::{Answer, Request, SUMMARY_LEN_MAX};
+use yeoul_shuffle::wire::executor::{
+    Answer, NAME_LEN_MAX, OPEN_MAPS_MAX, OPEN_PARTITIONS_MAX, Request, SUMMARY_LEN_MAX, VERSION,
+};
 use yeoul_shuffle::wire::message::Message;
 use yeoul_shuffle::wire::{Header, proto};
 use yeoul_shuffle::{Error, Kind, Result};
@@ -78,7 +80,18 @@ async fn run(shuffle: &TaskShuffle, map: i32, said: &str) -> Result<Ended> {
 
 /// Reads a partition and checks that it holds each batch of each of `maps` once, and nothing else.
 async fn verify(shuffle: &TaskShuffle, partition: i32, maps: std::ops::Range<i32>) -> Result<()> {
-    let mut reader = shuffle.reader(PartitionId(partition), maps.clone()).await?;
+    verify_maps(shuffle, partition, maps.clone(), maps).await
+}
+
+/// Reads a partition's batches of a range of maps, and checks that it holds each batch of each of `maps` once, and nothing
+/// else.
+async fn verify_maps(
+    shuffle: &TaskShuffle,
+    partition: i32,
+    range: impl std::ops::RangeBounds<i32>,
+    maps: impl IntoIterator<Item = i32>,
+) -> Result<()> {
+    let mut reader = shuffle.reader(PartitionId(partition), range).await?;
     let mut seen = BTreeMap::new();
     while let Some(batch) = reader.next().await? {
         let number = |at: usize| i32::from_be_bytes(batch.payload[at..at + 4].try_into().unwrap());
@@ -86,7 +99,7 @@ async fn verify(shuffle: &TaskShuffle, partition: i32, maps: std::ops::Range<i32
         assert_eq!(batch.payload, payload(map, partition, sequence, LEN + sequence as usize));
         *seen.entry((map, sequence)).or_insert(0) += 1;
     }
-    let expected = maps.flat_map(|map| (0..BATCHES).map(move |sequence| ((map, sequence), 1)));
+    let expected = maps.into_iter().flat_map(|map| (0..BATCHES).map(move |sequence| ((map, sequence), 1)));
     assert_eq!(seen, expected.collect());
     Ok(())
 }
@@ -118,7 +131,7 @@ async fn two_executors_write_and_read_one_shuffle() {
             executors[0].shuffle(ShuffleId(3)).await.unwrap(),
             executors[1].shuffle(ShuffleId(3)).await.unwrap(),
         ];
-        assert_eq!((one.maps(), one.partitions(), one.key()), (6, PARTITIONS as usize, other.key()));
+        assert_eq!((one.maps(), one.partitions(), one.key()), (Some(6), PARTITIONS as usize, other.key()));
 
         // An attempt that is given up, and two of one map at once.
         let mut abandoned = writer(one.begin(MapId(4)).await.unwrap());
@@ -273,6 +286,11 @@ async fn an_application_that_comes_back_is_another_one() {
     let _there = after.register(ShuffleId(0), 1, 1).await.unwrap();
     let _serving = after.serve(ServerOptions { port, ..ServerOptions::default() }).await.unwrap();
     assert_eq!(kind(tasks.begin(MapId(0)).await), Kind::Conflict, "it is not the shuffle that it knows");
+    assert_eq!(
+        kind(executor.open("job-7/1", 1).await),
+        Kind::Conflict,
+        "it is not the application that it knows"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -387,13 +405,13 @@ async fn what_is_no_request_of_an_executor_is_refused_by_its_name() {
             answer => panic!("{answer:?}"),
         }
     };
-    let version = ask(Request::Hello { version: 2 }.to_message()).await;
+    let version = ask(Request::Hello { version: VERSION + 1 }.to_message()).await;
     assert_eq!(version.kind(), Kind::Invalid);
-    assert!(version.to_string().contains("speaks version 2") && version.hint().is_some(), "{version}");
+    assert!(version.to_string().contains("speaks version 3") && version.hint().is_some(), "{version}");
     let foreign = ask(Message::of(&proto::CheckQuota::default())).await;
     assert_eq!(foreign.kind(), Kind::Invalid);
     assert!(foreign.to_string().contains("CHECK_QUOTA is nothing that an executor asks"), "{foreign}");
-    let mut broken = Request::Hello { version: 1 }.to_message();
+    let mut broken = Request::Hello { version: VERSION }.to_message();
     broken.payload = Some(Bytes::from_static(&[0xff]));
     let broken = ask(broken).await;
     assert!(broken.to_string().contains("EXECUTOR_HELLO is malformed"), "{broken}");
@@ -401,4 +419,161 @@ async fn what_is_no_request_of_an_executor_is_refused_by_its_name() {
     let long = Bytes::from(vec![0; 1 << 20]);
     client.request(&address, Header::RpcRequest { request_id: 0 }, long, SOON).await.unwrap_err();
     connect(&serving).await;
+}
+
+/// Serves executors that may open the names of one job.
+async fn serve_job(application: &Application) -> Serving {
+    let opens = |name: &str| match name.starts_with("job-7/") {
+        true => Ok(()),
+        false => Err(Error::new(Kind::Denied, format!("{name} is of no job")).with_hint("begin one")),
+    };
+    let options = ServerOptions { opens: Some(Arc::new(opens)), ..ServerOptions::default() };
+    application.serve(options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executors_open_a_name_and_run_maps_that_nobody_has_counted() {
+    let mut cluster = Cluster::start(4).await;
+    let options = Options { replicate: true, split_threshold: 1 << 20, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    application.register(ShuffleId(0), 1, 1).await.unwrap().unregister().await.unwrap();
+    let serving = serve_job(&application).await;
+    let executors = [connect(&serving).await, connect(&serving).await];
+    let open = |at: usize| executors[at].open("job-7/3", PARTITIONS as usize);
+    let (one, other, also, shuffle) =
+        tokio::join!(open(0), open(1), open(0), application.open("job-7/3", PARTITIONS as usize));
+    let (one, other, shuffle) = (one.unwrap(), other.unwrap(), shuffle.unwrap());
+    assert_eq!([one.key(), also.unwrap().key(), shuffle.tasks().key()], [other.key(); 3]);
+    assert_ne!(one.key().shuffle, ShuffleId(0), "that number was another shuffle's");
+    assert_eq!(cluster.master.shuffles(), 1);
+    assert_eq!((one.maps(), one.partitions(), shuffle.tasks().maps()), (None, PARTITIONS as usize, None));
+
+    let mut abandoned = writer(one.begin(MapId(4)).await.unwrap());
+    push_all(&mut abandoned, 77).await.unwrap();
+    drop(abandoned);
+    let (first, second, third) =
+        tokio::join!(run(&one, 6, "of the one"), run(&other, 6, "of the other"), run(&other, 0, ""));
+    assert_eq!(first.unwrap(), second.unwrap(), "one of the two is read");
+    third.unwrap();
+    let mut late = writer(other.begin(MapId(9)).await.unwrap());
+    push_all(&mut late, 9).await.unwrap();
+    let split = splits(&shuffle);
+    cluster.kill(&shuffle.primary(PartitionId(0))).await;
+    run(&one, 4, "again").await.unwrap();
+    assert!(splits(&shuffle) > split, "no batch met the dead worker");
+    for tasks in [&one, &other, &shuffle.tasks()] {
+        assert_eq!(kind(tasks.reader(PartitionId(0), ..).await), Kind::Conflict, "map 9 has begun");
+    }
+    late.finish().await.unwrap();
+
+    let readers = (0..PARTITIONS).map(|partition| {
+        let shuffle = if partition % 2 == 0 { one.clone() } else { other.clone() };
+        tokio::spawn(async move { verify_maps(&shuffle, partition, .., [0, 4, 6, 9]).await })
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        reader.await.unwrap().unwrap();
+    }
+    verify_maps(&one, 1, 5..9, [6]).await.unwrap();
+    verify_maps(&shuffle.tasks(), 2, .., [0, 4, 6, 9]).await.unwrap();
+    for map in [1, 10] {
+        assert_eq!(kind(one.begin(MapId(map)).await), Kind::Conflict, "map {map} comes too late");
+    }
+    let begun = other.begin(MapId(4)).await.unwrap();
+    assert!(matches!(begun, Begun::Ended(ended) if ended.summary == "again"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_given_up_is_free_and_workers_keep_nothing_of_it() {
+    let cluster = Cluster::start(1).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    let serving = serve_job(&application).await;
+    let executor = connect(&serving).await;
+    let held = || cluster.workers[0].as_ref().unwrap().node().store.shuffle_count();
+    let [old, kept] = ["job-7/old", "job-7/kept"];
+    let [before, stays] = [
+        executor.open(old, PARTITIONS as usize).await.unwrap(),
+        executor.open(kept, PARTITIONS as usize).await.unwrap(),
+    ];
+    run(&before, 0, "before").await.unwrap();
+    run(&stays, 0, "").await.unwrap();
+    verify(&before, 0, 0..1).await.unwrap();
+    assert_eq!((held(), cluster.master.shuffles()), (2, 2));
+
+    application.retain(|name| name == kept).await;
+    assert_eq!(cluster.master.shuffles(), 1);
+    soon(async {
+        while held() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(kind(before.begin(MapId(1)).await), Kind::Conflict);
+    assert_eq!(kind(before.reader(PartitionId(1), ..).await), Kind::Conflict);
+    let other = connect(&serving).await;
+    assert_eq!(kind(other.shuffle(before.key().shuffle).await), Kind::Conflict);
+    let again = application.register(before.key().shuffle, 1, 1).await.err().unwrap();
+    assert_eq!(again.kind(), Kind::Conflict, "{again}");
+
+    // The executor still has the old one, and finds the new one by its name, with another number of partitions.
+    let after = executor.open(old, PARTITIONS as usize + 1).await.unwrap();
+    assert_ne!(after.key(), before.key());
+    assert_eq!(run(&after, 0, "after").await.unwrap().summary, "after");
+    for tasks in [&after, &stays] {
+        verify(tasks, 0, 0..1).await.unwrap();
+    }
+    assert_eq!(kind(before.begin(MapId(0)).await), Kind::Conflict);
+    application.retain(|_| false).await;
+    assert_eq!(cluster.master.shuffles(), 0);
+    application.stop().await.unwrap();
+    assert_eq!(kind(executor.open(old, 1).await), Kind::Conflict, "the application has stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executors_open_the_names_that_they_may_within_limits() {
+    let cluster = Cluster::start(1).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    let (none, job) = (serve(&application).await, serve_job(&application).await);
+    let refused = connect(&none).await.open("job-7/1", 1).await.err().unwrap();
+    assert_eq!((refused.kind(), refused.hint().is_some()), (Kind::Denied, true), "{refused}");
+    let executor = connect(&job).await;
+    let refused = executor.open("job-8/1", 1).await.err().unwrap();
+    assert_eq!((refused.kind(), refused.hint()), (Kind::Denied, Some("begin one")), "{refused}");
+    let long = format!("job-7/{}", "n".repeat(NAME_LEN_MAX));
+    let most = OPEN_PARTITIONS_MAX as usize;
+    for (name, partitions) in [("", 1), (&long, 1), ("job-7/1", most + 1), ("job-7/1", usize::MAX)] {
+        assert_eq!(kind(executor.open(name, partitions).await), Kind::Invalid, "{name}, {partitions}");
+        assert_eq!(kind(application.open(name, partitions).await), Kind::Invalid, "{name}, {partitions}");
+    }
+    assert_eq!(cluster.master.shuffles(), 0, "what was refused is not registered");
+
+    let longest = &long[..NAME_LEN_MAX];
+    let tasks = executor.open(longest, PARTITIONS as usize).await.unwrap();
+    assert_eq!(kind(executor.open(longest, PARTITIONS as usize + 1).await), Kind::Conflict);
+    assert_eq!(kind(application.open(longest, 1).await), Kind::Conflict);
+    let last = OPEN_MAPS_MAX as i32 - 1;
+    for map in [-1, last + 1, i32::MAX] {
+        assert_eq!(kind(tasks.begin(MapId(map)).await), Kind::Invalid, "{map}");
+    }
+    run(&tasks, last, "the last").await.unwrap();
+    verify(&tasks, 3, last..last + 1).await.unwrap();
+    // Nothing has begun, so there is nothing to wait for.
+    let empty = executor.open("job-7/empty", 1).await.unwrap();
+    verify_maps(&empty, 0, .., []).await.unwrap();
+    assert_eq!(kind(empty.begin(MapId(0)).await), Kind::Conflict);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_whose_answer_was_lost_is_opened_once() {
+    let cluster = Cluster::start(1).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    let serving = serve_job(&application).await;
+    let nth = Arc::new(AtomicUsize::new(usize::MAX));
+    let proxy = losing_answers(serving.address().to_string(), nth.clone()).await;
+    let options = ExecutorOptions { connections: 1, application: proxy, ..options(&serving) };
+    let executor = Executor::connect(options).await.unwrap();
+    nth.store(1, Ordering::Relaxed);
+    let tasks = executor.open("job-7/1", 1).await.unwrap();
+    assert_ne!(nth.load(Ordering::Relaxed), 1, "its first answer was lost");
+    assert_eq!(cluster.master.shuffles(), 1);
+    assert_eq!(executor.open("job-7/1", 1).await.unwrap().key(), tasks.key());
 }

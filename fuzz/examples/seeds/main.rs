@@ -49,6 +49,15 @@ fn main() -> std::io::Result<()> {
         shuffles: vec![internal::HeldShuffle { name: Some(name(3)), locations: 4, bytes: 500 }],
         ..Default::default()
     };
+    let described = executor::Description {
+        maps: executor::Maps::Fixed(9),
+        locations: locations.to_vec(),
+        shunned: vec![worker(9091)],
+        push_max_ms: 120_000,
+        window: 32,
+        merge_len: 64 << 10,
+        revives_max: 5,
+    };
     let messages = [
         seed(&internal::WorkerRegister { report: Some(report), ..Default::default() }),
         seed(&internal::WorkerOrders {
@@ -124,15 +133,12 @@ fn main() -> std::io::Result<()> {
             summary: "rows".into(),
         }
         .to_message(),
-        executor::Answer::Description(executor::Description {
-            maps: 9,
-            locations: locations.to_vec(),
-            shunned: vec![worker(9091)],
-            push_max_ms: 120_000,
-            window: 32,
-            merge_len: 64 << 10,
-            revives_max: 5,
-        })
+        executor::Request::Open { life: text("life"), name: text("job-7/3"), partitions: 2 }.to_message(),
+        executor::Answer::Description(described.clone()).to_message(),
+        executor::Answer::Opened {
+            shuffle: ShuffleId(3),
+            description: executor::Description { maps: executor::Maps::Open, ..described },
+        }
         .to_message(),
         executor::Answer::Files {
             files: vec![executor::Readable {

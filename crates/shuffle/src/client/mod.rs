@@ -20,14 +20,18 @@
 //! ```
 //!
 //! The application's half, [`Application`], registers shuffles and knows which attempts have won. Executors in other processes
-//! connect to the server that it [starts](Application::serve), and have the other half, [`Executor`]:
+//! connect to the server that it [starts](Application::serve), and have the other half, [`Executor`].
+//!
+//! A shuffle is [registered](Application::register) with a number and so many maps. Where nobody knows beforehand which shuffles
+//! there will be, and of how many maps, it is [opened](Executor::open) by a name that the application [allows](ServerOptions::opens)
+//! and in the end [gives up](Application::retain):
 //!
 //! ```no_run
 //! # use yeoul_shuffle::client::{Begun, Executor, ExecutorOptions};
-//! # use yeoul_shuffle::ids::{MapId, PartitionId, ShuffleId};
+//! # use yeoul_shuffle::ids::{MapId, PartitionId};
 //! # async fn example() -> yeoul_shuffle::Result<()> {
 //! let executor = Executor::connect(ExecutorOptions::new("127.0.0.1:4711")).await?;
-//! let shuffle = executor.shuffle(ShuffleId(0)).await?;
+//! let shuffle = executor.open("job-7/3", 8).await?; // or `shuffle`, with the number of one that is registered
 //! match shuffle.begin(MapId(0)).await? {
 //!     Begun::Writer(mut writer) => {
 //!         writer.push(PartitionId(3), &b"rows"[..]).await?;

@@ -2,6 +2,7 @@
 //! they wait. Method: servers that fail on command. Here: applications, and shuffles as a whole.
 
 mod halves;
+mod named;
 mod reading;
 mod writing;
 

@@ -14,10 +14,22 @@ use crate::error::{Error, Kind};
 use crate::ids::{AttemptId, Epoch, FileName, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
 
 /// The version of these messages. An application answers executors of its own version only.
-pub const VERSION: i32 = 1;
+pub const VERSION: i32 = 2;
 
 /// The longest summary of an attempt, in bytes.
 pub const SUMMARY_LEN_MAX: usize = 64 << 10;
+
+/// The most bytes of the summaries of one shuffle together: the application keeps them in its memory.
+pub const SUMMARIES_LEN_MAX: usize = 64 << 20;
+
+/// The longest name of a shuffle, in bytes.
+pub const NAME_LEN_MAX: usize = 256;
+
+/// The most maps of a shuffle whose number of maps is open: they are numbered from 0.
+pub const OPEN_MAPS_MAX: u32 = 1 << 20;
+
+/// The most partitions of a shuffle that is opened by its name.
+pub const OPEN_PARTITIONS_MAX: u32 = 1 << 16;
 
 /// The most workers that one request for a new location names as failed: those of one location are two.
 pub const AVOID_MAX: usize = 16;
@@ -86,6 +98,15 @@ pub enum Request {
         /// True if the executor does not have the winners yet.
         winners: bool,
     },
+    /// The shuffle of a name, registered if there is none.
+    Open {
+        /// The process of the application that answered first.
+        life: String,
+        /// Name of the shuffle, [`NAME_LEN_MAX`] bytes at most.
+        name: String,
+        /// Number of its partitions.
+        partitions: u32,
+    },
 }
 
 /// Answer of an application.
@@ -122,15 +143,31 @@ pub enum Answer {
         /// By map id: the attempt whose batches count. Empty if it was not asked for.
         winners: Vec<AttemptId>,
     },
+    /// The shuffle that has the name.
+    Opened {
+        /// Its number.
+        shuffle: ShuffleId,
+        /// Knowledge that tasks need of it.
+        description: Description,
+    },
     /// Why it was not done.
     Refused(Error),
+}
+
+/// Number of a shuffle's maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maps {
+    /// As many as were registered: it is read when each of them has ended.
+    Fixed(u32),
+    /// As many as begin an attempt, [`OPEN_MAPS_MAX`] at most: it is read when each of those has ended.
+    Open,
 }
 
 /// Knowledge that tasks need of a shuffle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Map tasks.
-    pub maps: i32,
+    /// Number of map tasks.
+    pub maps: Maps,
     /// Of each partition the location that its next batch goes to.
     pub locations: Vec<Location>,
     /// Workers that batches should move away from.
@@ -199,6 +236,11 @@ impl Request {
                 partition: partition.0,
                 winners: *winners,
             }),
+            Self::Open { life, name, partitions } => Message::of(&internal::OpenShuffle {
+                life: life.clone(),
+                name: name.clone(),
+                partitions: *partitions,
+            }),
         }
     }
 
@@ -251,6 +293,12 @@ impl Request {
                     winners: request.winners,
                 }
             }
+            MessageType::OPEN_SHUFFLE => {
+                let request = message.parse::<received::OpenShuffle>()?;
+                check_len("name", request.name.len(), NAME_LEN_MAX)?;
+                let (life, name) = (request.life.clone(), request.name.clone());
+                Self::Open { life, name, partitions: request.partitions }
+            }
             other => return Err(unexpected("message type", other.0.into())),
         })
     }
@@ -275,15 +323,7 @@ impl Answer {
                 application: application.clone(),
                 life: life.clone(),
             }),
-            Self::Description(description) => Message::of(&internal::ShuffleDescription {
-                maps: description.maps,
-                locations: Location::pack(&description.locations).encode_to_vec().into(),
-                shunned: description.shunned.iter().map(WorkerId::to_string).collect(),
-                push_max_ms: description.push_max_ms,
-                window: description.window,
-                merge_len: description.merge_len,
-                revives_max: description.revives_max,
-            }),
+            Self::Description(description) => Message::of(&description.to_proto()),
             Self::Begun(attempt) => {
                 Message::of(&internal::AttemptBegun { attempt: attempt.0, ..Default::default() })
             }
@@ -305,6 +345,10 @@ impl Answer {
                 files: files.iter().map(readable_to_proto).collect(),
                 winners: winners.iter().map(|winner| winner.0).collect(),
             }),
+            Self::Opened { shuffle, description } => Message::of(&internal::ShuffleOpened {
+                shuffle: shuffle.0,
+                description: Some(description.to_proto()),
+            }),
             Self::Refused(error) => Message::of(&internal::ExecutorRefusal {
                 kind: error.kind().as_str().to_owned(),
                 text: error.to_string(),
@@ -324,16 +368,7 @@ impl Answer {
                 Self::Welcome { application: answer.application.clone(), life: answer.life.clone() }
             }
             MessageType::SHUFFLE_DESCRIPTION => {
-                let answer = message.parse::<received::ShuffleDescription>()?;
-                Self::Description(Description {
-                    maps: answer.maps,
-                    locations: locations(&answer.locations)?,
-                    shunned: workers(&answer, received::ShuffleDescription::SHUNNED, usize::MAX)?,
-                    push_max_ms: answer.push_max_ms,
-                    window: answer.window,
-                    merge_len: answer.merge_len,
-                    revives_max: answer.revives_max,
-                })
+                Self::Description(Description::of_received(&message.parse()?)?)
             }
             MessageType::ATTEMPT_BEGUN => {
                 let answer = message.parse::<received::AttemptBegun>()?;
@@ -366,6 +401,12 @@ impl Answer {
                 let winners = exactly(winners().count(), winners().map(|winner| winner.map(AttemptId)))?;
                 Self::Files { files, winners }
             }
+            MessageType::SHUFFLE_OPENED => {
+                let answer = message.parse::<received::ShuffleOpened>()?;
+                let description = answer.part(received::ShuffleOpened::DESCRIPTION)?.unwrap_or_default();
+                let description = Description::of_received(&description)?;
+                Self::Opened { shuffle: ShuffleId(answer.shuffle), description }
+            }
             MessageType::EXECUTOR_REFUSAL => {
                 let answer = message.parse::<received::ExecutorRefusal>()?;
                 let kind = Kind::named(&answer.kind).unwrap_or(Kind::Internal);
@@ -380,17 +421,53 @@ impl Answer {
     }
 }
 
+impl Description {
+    fn to_proto(&self) -> internal::ShuffleDescription {
+        let (maps, open) = match self.maps {
+            Maps::Fixed(maps) => (maps, false),
+            Maps::Open => (0, true),
+        };
+        internal::ShuffleDescription {
+            maps,
+            locations: Location::pack(&self.locations).encode_to_vec().into(),
+            shunned: self.shunned.iter().map(WorkerId::to_string).collect(),
+            push_max_ms: self.push_max_ms,
+            window: self.window,
+            merge_len: self.merge_len,
+            revives_max: self.revives_max,
+            open,
+        }
+    }
+
+    fn of_received(received: &Received<received::ShuffleDescription>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            maps: if received.open { Maps::Open } else { Maps::Fixed(received.maps) },
+            locations: locations(&received.locations)?,
+            shunned: workers(received, received::ShuffleDescription::SHUNNED, usize::MAX)?,
+            push_max_ms: received.push_max_ms,
+            window: received.window,
+            merge_len: received.merge_len,
+            revives_max: received.revives_max,
+        })
+    }
+}
+
 /// The name of the request or answer for errors.
 pub fn kind_of(message: &Message) -> String {
     super::rpc::describe(message.kind)
 }
 
 fn summary(bytes: &Bytes) -> Result<Bytes, DecodeError> {
-    if bytes.len() > SUMMARY_LEN_MAX {
-        let problem = Problem::TooLong { found: bytes.len() as u64, max: SUMMARY_LEN_MAX as u64 };
-        return Err(DecodeError { field: "summary", offset: 0, problem });
-    }
+    check_len("summary", bytes.len(), SUMMARY_LEN_MAX)?;
     Ok(bytes.clone())
+}
+
+fn check_len(field: &'static str, len: usize, len_max: usize) -> Result<(), DecodeError> {
+    if len <= len_max {
+        return Ok(());
+    }
+    let problem = Problem::TooLong { found: len as u64, max: len_max as u64 };
+    Err(DecodeError { field, offset: 0, problem })
 }
 
 fn locations(bytes: &Bytes) -> Result<Vec<Location>, DecodeError> {

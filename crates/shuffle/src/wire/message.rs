@@ -109,6 +109,8 @@ message_types! {
     MAPPER_ENDED = 10110: internal::MapperEnded,
     GET_REDUCER_FILE_GROUP = 10111: internal::GetReducerFileGroup,
     REDUCER_FILE_GROUP = 10112: internal::ReducerFileGroup,
+    OPEN_SHUFFLE = 10113: internal::OpenShuffle,
+    SHUFFLE_OPENED = 10114: internal::ShuffleOpened,
     EXECUTOR_REFUSAL = 10120: internal::ExecutorRefusal,
 }
 

@@ -3,6 +3,8 @@
 
 pub(crate) mod commit;
 pub(crate) mod fate;
+mod named;
+pub(super) mod names;
 mod options;
 pub(super) mod registered;
 pub(crate) mod routes;
@@ -17,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+use self::named::Named;
 use self::session::Session;
 use crate::error::Result;
 use crate::ids::{ApplicationId, ShuffleId};
@@ -32,9 +35,10 @@ pub use shuffle::Shuffle;
 pub struct Application {
     session: Arc<Session>,
     heartbeat: Arc<Heartbeat>,
+    named: Arc<Named>,
 }
 
-struct Heartbeat(Mutex<Option<JoinHandle<()>>>);
+pub(in crate::client) struct Heartbeat(Mutex<Option<JoinHandle<()>>>);
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
@@ -71,7 +75,8 @@ impl Application {
                 }
             }
         });
-        Ok(Self { session, heartbeat: Arc::new(Heartbeat(Mutex::new(Some(task)))) })
+        let heartbeat = Arc::new(Heartbeat(Mutex::new(Some(task))));
+        Ok(Self { session, heartbeat, named: Arc::default() })
     }
 
     /// The application's name.
@@ -98,7 +103,7 @@ impl Application {
     /// result is stopped or dropped. It is up to the caller to tell them the address.
     ///
     /// Whoever reaches the address may do with the shuffles what an executor may: end their maps, and so decide what is
-    /// read. By default that is this machine alone.
+    /// read, or open the names that the options allow. By default that is this machine alone.
     ///
     /// The numbers of shuffles that executors have heard of are not registered again.
     ///

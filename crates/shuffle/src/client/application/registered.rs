@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use tracing::debug;
 
-use super::Application;
+use super::Heartbeat;
 use super::commit::Progress;
 use super::fate::Committed;
 use super::session::Session;
@@ -22,8 +22,8 @@ use crate::wire::{Received, Status, proto, received};
 /// A registered shuffle.
 pub(in crate::client) struct Registered {
     pub session: Arc<Session>,
-    /// Its heartbeat goes on for as long as there is a clone of the shuffle.
-    application: Application,
+    /// It goes on for as long as there is a clone of the shuffle.
+    _heartbeat: Arc<Heartbeat>,
     pub key: ShuffleKey,
     state: Mutex<State>,
     pub(super) number: Arc<RwLock<Number>>,
@@ -68,10 +68,10 @@ pub(super) fn no_workers(refused: &BTreeMap<WorkerId, String>) -> Error {
 
 impl Registered {
     /// A shuffle whose first locations are not reserved yet.
-    pub fn new(application: Application, state: State, key: ShuffleKey) -> Self {
+    pub fn new(session: Arc<Session>, heartbeat: Arc<Heartbeat>, state: State, key: ShuffleKey) -> Self {
         Self {
-            session: Arc::clone(application.session()),
-            application,
+            session,
+            _heartbeat: heartbeat,
             key,
             number: Arc::new(RwLock::new(Number::Held)),
             reviving: (0..state.routes.partitions()).map(|_| SharedAttempt::default()).collect(),
@@ -79,10 +79,6 @@ impl Registered {
             committing: SharedAttempt::default(),
             progress: tokio::sync::Mutex::default(),
         }
-    }
-
-    pub fn application(&self) -> &Application {
-        &self.application
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
@@ -97,6 +93,13 @@ impl Registered {
         let number = self.number.clone().try_read_owned().map_err(|_| ended(&self.key))?;
         self.state().check()?;
         Ok(number)
+    }
+
+    /// Ends all work on the shuffle, before it is unregistered: it fails as `Conflict` from here on, and executors do not
+    /// find it.
+    pub(super) fn end(self: &Arc<Self>) {
+        self.state().stage = Stage::Ended;
+        self.session.forget(self);
     }
 
     /// Runs a background task for the shuffle. Only the release of its id waits for it.

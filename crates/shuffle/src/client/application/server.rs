@@ -1,13 +1,14 @@
 //! Answers the executors of an application.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tokio::sync::Semaphore;
 use tracing::debug;
 
 use super::Application;
+use super::names::check_opened;
 use super::registered::Registered;
 use super::state::Beginning;
 use crate::error::{Error, Kind, Result};
@@ -17,7 +18,7 @@ use crate::wire::message::{Message, MessageType};
 use crate::wire::{Head, Header, Limits};
 
 /// Options of an application's server for its executors.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServerOptions {
     /// The address to listen on. Whoever reaches it is taken for an executor.
     pub host: String,
@@ -33,6 +34,28 @@ pub struct ServerOptions {
     pub first_max: Duration,
     /// Time that a connection may be silent between two frames, with no answer under way.
     pub silent_max: Duration,
+    /// Says which names of shuffles executors may [open](crate::client::Executor::open), or why not. It is asked each time,
+    /// before anything is registered, and must not block. Without it they may open none.
+    pub opens: Option<Arc<Opens>>,
+}
+
+/// Decides whether executors may open a name.
+type Opens = dyn Fn(&str) -> Result<()> + Send + Sync;
+
+impl fmt::Debug for ServerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, connections_max, requests_max, idle_max, first_max, silent_max, opens } = self;
+        f.debug_struct("ServerOptions")
+            .field("host", host)
+            .field("port", port)
+            .field("connections_max", connections_max)
+            .field("requests_max", requests_max)
+            .field("idle_max", idle_max)
+            .field("first_max", first_max)
+            .field("silent_max", silent_max)
+            .field("opens", &opens.as_ref().map(|_| "some names"))
+            .finish()
+    }
 }
 
 impl Default for ServerOptions {
@@ -47,6 +70,7 @@ impl Default for ServerOptions {
             idle_max: defaults.idle_max,
             first_max: defaults.first_max,
             silent_max: defaults.silent_max,
+            opens: None,
         }
     }
 }
@@ -64,13 +88,14 @@ pub(super) async fn serve(application: Application, options: ServerOptions) -> R
     let bound = Listener::bind((host, port), net).await;
     let listener = bound.map_err(|error| cannot_bind("executors'", host, port, error))?;
     let requests = Arc::new(Semaphore::new(options.requests_max.clamp(1, Semaphore::MAX_PERMITS)));
-    Ok(listener.serve(Arc::new(ExecutorService { application, requests })))
+    Ok(listener.serve(Arc::new(ExecutorService { application, requests, opens: options.opens })))
 }
 
 /// The service on an application's port.
 struct ExecutorService {
     application: Application,
     requests: Arc<Semaphore>,
+    opens: Option<Arc<Opens>>,
 }
 
 impl Service for ExecutorService {
@@ -81,9 +106,9 @@ impl Service for ExecutorService {
         let message = Message::decode_bare(body.whole().await?).map_err(io::Error::other)?;
         // Not before: a peer that sends half of a request would have a place for it.
         let place = Arc::clone(&self.requests).acquire_owned().await.expect("the semaphore is never closed");
-        let application = self.application.clone();
+        let (application, opens) = (self.application.clone(), self.opens.clone());
         tokio::spawn(async move {
-            let answer = answer(&application, &message).await.unwrap_or_else(|error| {
+            let answer = answer(&application, opens.as_deref(), &message).await.unwrap_or_else(|error| {
                 debug!(application = %application.id(), request = kind_of(&message), ?error, "refused");
                 Answer::Refused(error)
             });
@@ -94,9 +119,9 @@ impl Service for ExecutorService {
     }
 }
 
-async fn answer(application: &Application, message: &Message) -> Result<Answer> {
+async fn answer(application: &Application, opens: Option<&Opens>, message: &Message) -> Result<Answer> {
     let request = Request::of_message(message).map_err(|error| {
-        let known = MessageType::EXECUTOR_HELLO.0..=MessageType::GET_REDUCER_FILE_GROUP.0;
+        let known = MessageType::EXECUTOR_HELLO.0..=MessageType::OPEN_SHUFFLE.0;
         let what =
             if known.contains(&message.kind.0) { "malformed" } else { "nothing that an executor asks" };
         Error::new(Kind::Invalid, format!("{} is {what}: {error}", kind_of(message))).with_source(error)
@@ -113,7 +138,7 @@ async fn answer(application: &Application, message: &Message) -> Result<Answer> 
             let hint = "run the same version of Yeoul in the application and its executors";
             Err(Error::new(Kind::Invalid, text).with_hint(hint))
         }
-        Request::Describe(of) => describe(application, &of),
+        Request::Describe(of) => Ok(Answer::Description(describe(&*shuffle(application, &of)?)?)),
         Request::Begin { of, map, attempt, request } => {
             let begun = shuffle(application, &of)?.state().begin(map, attempt, request)?;
             Ok(match begun {
@@ -138,37 +163,60 @@ async fn answer(application: &Application, message: &Message) -> Result<Answer> 
             let winners = if winners { files.winners.to_vec() } else { Vec::new() };
             Ok(Answer::Files { files: files.files, winners })
         }
+        Request::Open { life, name, partitions } => {
+            check_life(application, &life)?;
+            let partitions = partitions as usize;
+            check_opened(&name, partitions)?;
+            check_opens(opens, &name)?;
+            let shuffle = application.open(&name, partitions).await?.registered;
+            Ok(Answer::Opened { shuffle: shuffle.key.shuffle, description: describe(&shuffle)? })
+        }
     }
+}
+
+/// Refuses an executor that knows another process of the application.
+fn check_life(application: &Application, life: &str) -> Result<()> {
+    let session = application.session();
+    if life == session.life {
+        return Ok(());
+    }
+    let text = format!("application {} was started again, and does not know this executor", session.id);
+    Err(Error::new(Kind::Conflict, text).with_hint("connect to it anew"))
+}
+
+/// Refuses names that executors may not open.
+fn check_opens(opens: Option<&Opens>, name: &str) -> Result<()> {
+    let Some(opens) = opens else {
+        let text = format!("executors may not open shuffle `{name}`, nor any other by its name");
+        return Err(Error::new(Kind::Denied, text)
+            .with_hint("set `opens` in the options of the application's server, or use a number"));
+    };
+    opens(name)
 }
 
 /// The shuffle that a request is about.
 fn shuffle(application: &Application, of: &Subject) -> Result<Arc<Registered>> {
-    let session = application.session();
-    if of.life != session.life {
-        let text = format!("application {} was started again, and does not know this executor", session.id);
-        return Err(Error::new(Kind::Conflict, text).with_hint("connect to it anew"));
-    }
-    session.shuffle(of.shuffle)
+    check_life(application, &of.life)?;
+    application.session().shuffle(of.shuffle)
 }
 
-fn describe(application: &Application, of: &Subject) -> Result<Answer> {
-    let shuffle = shuffle(application, of)?;
+fn describe(shuffle: &Registered) -> Result<Description> {
     // From here on the number is not given back without it being known that an executor has heard of it.
     let _in_use = shuffle.enter()?;
-    shuffle.session.tell(of.shuffle);
+    shuffle.session.tell(shuffle.key.shuffle);
     let options = &shuffle.session.options;
     let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     let (maps, shunned) = {
         let state = shuffle.state();
         (state.maps(), state.routes.shunned())
     };
-    Ok(Answer::Description(Description {
-        maps: i32::try_from(maps).expect("no shuffle of more is registered"),
+    Ok(Description {
+        maps,
         locations: shuffle.current_locations(),
         shunned,
         push_max_ms: i64::try_from(options.push_max.as_millis()).unwrap_or(i64::MAX),
         window: number(options.window),
         merge_len: number(options.merge_len),
         revives_max: number(options.revives_max),
-    }))
+    })
 }

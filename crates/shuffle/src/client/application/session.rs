@@ -43,6 +43,8 @@ pub(in crate::client) struct Session {
 struct Numbers {
     /// Of shuffles that are registered.
     held: BTreeSet<ShuffleId>,
+    /// Of all shuffles that were registered, and those that were drawn.
+    used: UsedNumbers,
     /// Of shuffles that executors have heard of, registered or not: what an executor has on its way to workers under a
     /// number is not waited for when the shuffle is unregistered.
     told: UsedNumbers,
@@ -65,6 +67,12 @@ impl Numbers {
         };
         let text = format!("shuffle {shuffle} of application {application} {what}");
         Err(Error::new(Kind::Conflict, text).with_hint(hint))
+    }
+
+    fn hold(&mut self, shuffle: ShuffleId) {
+        self.used.insert(shuffle);
+        let is_new = self.held.insert(shuffle);
+        assert!(is_new, "two registrations have number {shuffle}");
     }
 }
 
@@ -91,9 +99,15 @@ impl Session {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// True if it has said goodbye to the service.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+    /// Refuses work for an application that has said goodbye.
+    ///
+    /// # Errors
+    /// `Conflict` if it has.
+    pub fn check_running(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Error::new(Kind::Conflict, format!("application {} has stopped", self.id)));
+        }
+        Ok(())
     }
 
     /// A number that this application has not used before.
@@ -154,8 +168,26 @@ impl Session {
     pub fn hold(&self, shuffle: ShuffleId) -> Result<()> {
         let mut numbers = self.numbers();
         numbers.check_free(shuffle, &self.id)?;
-        numbers.held.insert(shuffle);
+        numbers.hold(shuffle);
         Ok(())
+    }
+
+    /// Draws a number that no registration has had. No other one gets it any more, whether this one comes about or not.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` if there is none.
+    pub fn draw(&self) -> Result<ShuffleId> {
+        let mut numbers = self.numbers();
+        let used_up = || Error::new(Kind::ResourceExhausted, "all numbers of shuffles were used");
+        let drawn = numbers.used.first_free().ok_or_else(used_up)?;
+        numbers.used.insert(drawn);
+        numbers.told.insert(drawn);
+        Ok(drawn)
+    }
+
+    /// Takes a number that was drawn for a registration.
+    pub fn hold_drawn(&self, shuffle: ShuffleId) {
+        self.numbers().hold(shuffle);
     }
 
     /// Lets the next registration have a number, unless executors have heard of it.
@@ -181,9 +213,7 @@ impl Session {
     /// # Errors
     /// `Conflict` if it was unregistered, or the application has stopped; `NotFound` if there is none of that number.
     pub fn shuffle(&self, shuffle: ShuffleId) -> Result<Arc<Registered>> {
-        if self.is_stopped() {
-            return Err(Error::new(Kind::Conflict, format!("application {} has stopped", self.id)));
-        }
+        self.check_running()?;
         if let Some(registered) = self.shuffles().get(&shuffle).and_then(Weak::upgrade) {
             return Ok(registered);
         }
@@ -203,7 +233,11 @@ impl Session {
 
     /// Stops telling a shuffle which workers leave.
     pub fn forget(&self, shuffle: &Arc<Registered>) {
-        self.shuffles().retain(|_, known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(shuffle)));
+        let mut shuffles = self.shuffles();
+        let is_this = |known: &Weak<Registered>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(shuffle));
+        if shuffles.get(&shuffle.key.shuffle).is_some_and(is_this) {
+            shuffles.remove(&shuffle.key.shuffle);
+        }
     }
 
     /// Keeps new locations off leaving workers, and commits what is there. The heartbeat does not wait for that: a

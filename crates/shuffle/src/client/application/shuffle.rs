@@ -15,15 +15,17 @@ use crate::client::tasks::RETRIES_MAX;
 use crate::client::tasks::{Files, Reader, Source, TaskShuffle, Tasks, Writer};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
-use crate::wire::executor::Ended;
+use crate::wire::executor::{Ended, Maps};
 use crate::wire::packed::Location;
 use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
 use crate::wire::{Received, Status, proto, received};
 
 /// A registered shuffle. Cheap to clone. Its data and its id stay with the service until [`Shuffle::unregister`] or the
-/// end of the application, even when all clones are dropped. Executors find it while there is a clone.
+/// end of the application, even when all clones are dropped. Executors find it while there is a clone; one that was
+/// [opened](Application::open) by its name they find without.
 #[derive(Clone)]
 pub struct Shuffle {
+    pub(super) application: Application,
     pub(in crate::client) registered: Arc<Registered>,
     pub(in crate::client) tasks: Arc<Tasks>,
 }
@@ -35,39 +37,46 @@ impl Shuffle {
         maps: usize,
         partitions: usize,
     ) -> Result<Self> {
-        let too_many = |what| Error::new(Kind::Invalid, format!("{what} are too many for one shuffle"));
         let count = i32::try_from(partitions).map_err(|_| too_many(format!("{partitions} partitions")))?;
-        i32::try_from(maps).map_err(|_| too_many(format!("{maps} maps")))?;
-        let session = Arc::clone(application.session());
-        let options = &session.options;
+        let maps = i32::try_from(maps).map_err(|_| too_many(format!("{maps} maps")))?.cast_unsigned();
+        let session = application.session();
         session.check_free(shuffle)?;
-        let answer = ask_for_slots(&session, shuffle, count).await?;
-        let mut candidates = Vec::new();
-        let mut primaries = Vec::new();
-        for entry in answer.messages(received::RequestSlotsResponse::PACKED_WORKER_RESOURCE) {
-            let entry = entry?;
-            candidates.push(entry.key.parse()?);
-            let resource = entry.part(PackedWorkerResourceEntry::VALUE)?.unwrap_or_default();
-            let pair = resource.part(received::PackedWorkerResource::LOCATION_PAIRS)?.unwrap_or_default();
-            Location::unpack(&pair, |location| {
-                if location.mode == Mode::Primary {
-                    primaries.push(location);
-                }
-            })?;
-        }
-        use_one_address(&mut candidates, &mut primaries);
-        let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
-            Error::new(Kind::Internal, "the master did not give one place to each partition")
-        })?;
+        let routes = ask_for_routes(session, shuffle, count).await?;
         // Not before: a registration that is cancelled until here has left nothing on workers.
         session.hold(shuffle)?;
-        let key = ShuffleKey { application: session.id.clone(), shuffle };
+        Self::reserve(application, shuffle, Maps::Fixed(maps), routes).await
+    }
+
+    /// Registers a shuffle with a number that is drawn, and an open number of maps.
+    ///
+    /// # Errors
+    /// Those of [`Application::register`]; `ResourceExhausted` if all numbers were used.
+    pub(super) async fn register_open(application: Application, partitions: u32) -> Result<Self> {
+        let count = i32::try_from(partitions).map_err(|_| too_many(format!("{partitions} partitions")))?;
+        let session = application.session();
+        let number = session.draw()?;
+        let routes = ask_for_routes(session, number, count).await?;
+        session.hold_drawn(number);
+        Self::reserve(application, number, Maps::Open, routes).await
+    }
+
+    /// Reserves the locations of a shuffle that holds its number.
+    async fn reserve(
+        application: Application,
+        shuffle: ShuffleId,
+        maps: Maps,
+        routes: Routes,
+    ) -> Result<Self> {
+        let session = Arc::clone(application.session());
+        let (key, partitions) =
+            (ShuffleKey { application: session.id.clone(), shuffle }, routes.partitions());
         let state = State::new(key.clone(), routes, maps);
-        let registered = Arc::new(Registered::new(application.clone(), state, key.clone()));
+        let heartbeat = Arc::clone(&application.heartbeat);
+        let registered = Arc::new(Registered::new(Arc::clone(&session), heartbeat, state, key.clone()));
         let source = Source::Here(Arc::clone(&registered));
         let (limits, workers) = (session.options.of_tasks(), Arc::clone(&session.workers));
         let tasks = Arc::new(Tasks::new(key, maps, partitions, limits, workers, source));
-        let shuffle = Self { registered, tasks };
+        let shuffle = Self { application, registered, tasks };
         match shuffle.reserve_all().await {
             Ok(()) => {
                 session.remember(&shuffle.registered);
@@ -123,7 +132,7 @@ impl Shuffle {
 
     /// Application of the shuffle.
     pub fn application(&self) -> &Application {
-        self.registered.application()
+        &self.application
     }
 
     /// End of a map, if it has ended: the attempt that is read, and what that said of itself.
@@ -155,9 +164,8 @@ impl Shuffle {
     /// `Unavailable` if no master answers; the id is not free then.
     pub async fn unregister(self) -> Result<()> {
         let registered = &self.registered;
-        registered.state().stage = Stage::Ended;
+        registered.end();
         let session = &registered.session;
-        session.forget(registered);
         let mut number = registered.number.write().await;
         if *number == Number::GivenBack {
             return Ok(());
@@ -201,6 +209,33 @@ impl Shuffle {
         }
         if refused.is_empty() { Ok(()) } else { Err(no_workers(&refused)) }
     }
+}
+
+/// The error of a shuffle with too many of something.
+pub(in crate::client) fn too_many(what: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Invalid, format!("{what} are too many for one shuffle"))
+}
+
+/// The first location of each partition, as the master gives them.
+async fn ask_for_routes(session: &Session, shuffle: ShuffleId, partitions: i32) -> Result<Routes> {
+    let answer = ask_for_slots(session, shuffle, partitions).await?;
+    let mut candidates = Vec::new();
+    let mut primaries = Vec::new();
+    for entry in answer.messages(received::RequestSlotsResponse::PACKED_WORKER_RESOURCE) {
+        let entry = entry?;
+        candidates.push(entry.key.parse()?);
+        let resource = entry.part(PackedWorkerResourceEntry::VALUE)?.unwrap_or_default();
+        let pair = resource.part(received::PackedWorkerResource::LOCATION_PAIRS)?.unwrap_or_default();
+        Location::unpack(&pair, |location| {
+            if location.mode == Mode::Primary {
+                primaries.push(location);
+            }
+        })?;
+    }
+    use_one_address(&mut candidates, &mut primaries);
+    let partitions = partitions.cast_unsigned() as usize;
+    Routes::new(primaries, partitions, candidates, session.options.replicate)
+        .ok_or_else(|| Error::new(Kind::Internal, "the master did not give one place to each partition"))
 }
 
 /// Asks the master for a location of each partition.

@@ -1,6 +1,6 @@
 //! What an application knows of a shuffle while its tasks run: decisions, without I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use super::fate::Committed;
 use super::routes::Routes;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleKey};
-use crate::wire::executor::{Ended, SUMMARY_LEN_MAX};
+use crate::wire::executor::{Ended, Maps, OPEN_MAPS_MAX, SUMMARIES_LEN_MAX, SUMMARY_LEN_MAX};
 use crate::wire::packed::Location;
 
 /// The most attempts of one map.
@@ -39,10 +39,15 @@ pub(in crate::client) enum Beginning {
 pub(in crate::client) struct State {
     key: ShuffleKey,
     pub routes: Routes,
-    /// By map id: the attempt that ended first.
+    maps: Maps,
+    /// By map id: the attempt that ended first. If the number of maps is open, up to the last one that has ended.
     winners: Vec<AttemptId>,
     /// Summaries that winners gave of themselves, unless that was nothing.
     summaries: BTreeMap<MapId, Bytes>,
+    /// Bytes of all summaries.
+    summaries_len: usize,
+    /// Maps that have begun an attempt and not ended.
+    running: BTreeSet<MapId>,
     /// The attempts that have begun, each with the name of its request; 0 for one that cannot be repeated.
     begun: BTreeMap<(MapId, AttemptId), u64>,
     pub stage: Stage,
@@ -50,21 +55,27 @@ pub(in crate::client) struct State {
 
 impl State {
     /// The state of a shuffle of so many maps, of which none has begun.
-    pub fn new(key: ShuffleKey, routes: Routes, maps: usize) -> Self {
-        let winners = vec![AttemptId::NONE; maps];
+    pub fn new(key: ShuffleKey, routes: Routes, maps: Maps) -> Self {
+        let winners = match maps {
+            Maps::Fixed(maps) => vec![AttemptId::NONE; maps as usize],
+            Maps::Open => Vec::new(),
+        };
         Self {
             key,
             routes,
+            maps,
             winners,
             summaries: BTreeMap::new(),
+            summaries_len: 0,
+            running: BTreeSet::new(),
             begun: BTreeMap::new(),
             stage: Stage::Writing,
         }
     }
 
     /// Number of the shuffle's maps.
-    pub fn maps(&self) -> usize {
-        self.winners.len()
+    pub fn maps(&self) -> Maps {
+        self.maps
     }
 
     /// By partition, all its locations; and the winners so far.
@@ -111,13 +122,25 @@ impl State {
     /// `Conflict` if a map has not ended and nobody has begun the commit, or if the shuffle was unregistered.
     pub fn check_readable(&self) -> Result<()> {
         self.check()?;
-        let is_writing = matches!(self.stage, Stage::Writing);
-        match self.winners.iter().position(|winner| *winner == AttemptId::NONE) {
-            Some(map) if is_writing => {
+        let unended = match self.stage {
+            Stage::Writing => self.first_unended(),
+            _ => None,
+        };
+        match unended {
+            Some(map) => {
                 let text = format!("map {map} of shuffle {} has not ended", self.key);
                 Err(Error::new(Kind::Conflict, text).with_hint("read when all maps have ended"))
             }
-            _ => Ok(()),
+            None => Ok(()),
+        }
+    }
+
+    /// The first map that has to end before the shuffle is read. Of an open number of maps, only those that have begun have
+    /// to.
+    fn first_unended(&self) -> Option<MapId> {
+        match self.maps {
+            Maps::Fixed(maps) => (0..maps.cast_signed()).map(MapId).find(|map| !self.has_ended(*map)),
+            Maps::Open => self.running.first().copied(),
         }
     }
 
@@ -133,11 +156,19 @@ impl State {
         Ok(self.to_commit())
     }
 
+    fn has_ended(&self, map: MapId) -> bool {
+        self.winner_of(map).is_some()
+    }
+
+    fn winner_of(&self, map: MapId) -> Option<AttemptId> {
+        let winner = *self.winners.get(usize::try_from(map.0).ok()?)?;
+        Some(winner).filter(|winner| *winner != AttemptId::NONE)
+    }
+
     /// The end of a map, if it has ended.
     pub fn end_of(&self, map: MapId) -> Option<Ended> {
-        let attempt = *self.winners.get(usize::try_from(map.0).ok()?)?;
-        let summary = || self.summaries.get(&map).cloned().unwrap_or_default();
-        (attempt != AttemptId::NONE).then(|| Ended { attempt, summary: summary() })
+        let attempt = self.winner_of(map)?;
+        Some(Ended { attempt, summary: self.summaries.get(&map).cloned().unwrap_or_default() })
     }
 
     /// Begins an attempt of a map that has not ended; without a number, one that was not used. A repeated request begins
@@ -183,6 +214,9 @@ impl State {
             return Err(Error::new(Kind::ResourceExhausted, text));
         }
         self.begun.insert((map, attempt), request);
+        if !self.has_ended(map) {
+            self.running.insert(map);
+        }
         Ok(())
     }
 
@@ -191,7 +225,8 @@ impl State {
     ///
     /// # Errors
     /// `Invalid` for a map that does not exist, or a summary of more than [`SUMMARY_LEN_MAX`] bytes; `Conflict` for an
-    /// attempt that has not begun, or if the shuffle was unregistered, or its commit has begun without this map.
+    /// attempt that has not begun, or if the shuffle was unregistered, or its commit has begun without this map;
+    /// `ResourceExhausted` if the shuffle's summaries would have more than [`SUMMARIES_LEN_MAX`] bytes together.
     pub fn end(&mut self, map: MapId, attempt: AttemptId, summary: &Bytes) -> Result<Ended> {
         self.check()?;
         self.check_map(map)?;
@@ -204,7 +239,16 @@ impl State {
             return Ok(ended);
         }
         self.check_writing()?;
-        self.winners[map.0.cast_unsigned() as usize] = attempt;
+        let summaries_len = self.summaries_len + summary.len();
+        if summaries_len > SUMMARIES_LEN_MAX {
+            let text = format!(
+                "the summaries of shuffle {} would have {summaries_len} bytes, expected at most {SUMMARIES_LEN_MAX}",
+                self.key
+            );
+            return Err(Error::new(Kind::ResourceExhausted, text).with_hint("give shorter summaries"));
+        }
+        self.set_winner(map, attempt);
+        self.summaries_len = summaries_len;
         if !summary.is_empty() {
             // A copy: it may be a slice of a larger frame.
             self.summaries.insert(map, Bytes::copy_from_slice(summary));
@@ -212,9 +256,23 @@ impl State {
         Ok(Ended { attempt, summary: summary.clone() })
     }
 
+    fn set_winner(&mut self, map: MapId, attempt: AttemptId) {
+        let at = map.0.cast_unsigned() as usize;
+        if self.winners.len() <= at {
+            assert!(self.maps == Maps::Open, "a fixed number of maps has all places from the beginning");
+            self.winners.resize(at + 1, AttemptId::NONE);
+        }
+        self.winners[at] = attempt;
+        let was_running = self.running.remove(&map);
+        assert!(was_running, "what ends has begun and not ended before");
+    }
+
     fn check_map(&self, map: MapId) -> Result<()> {
-        let maps = self.maps();
-        if usize::try_from(map.0).is_ok_and(|map| map < maps) {
+        let maps = match self.maps {
+            Maps::Fixed(maps) => maps,
+            Maps::Open => OPEN_MAPS_MAX,
+        };
+        if u32::try_from(map.0).is_ok_and(|map| map < maps) {
             return Ok(());
         }
         Err(Error::new(Kind::Invalid, format!("map {map} is not one of {maps}")))
@@ -269,7 +327,11 @@ mod tests {
     use super::*;
     use crate::ids::{LocationId, Mode, WorkerId};
 
-    fn state(maps: usize) -> State {
+    fn state(maps: u32) -> State {
+        state_of(Maps::Fixed(maps))
+    }
+
+    fn state_of(maps: Maps) -> State {
         let worker =
             WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
         let id = LocationId::new(0, 0);
@@ -349,6 +411,69 @@ mod tests {
         let longest = long.slice(1..);
         assert_eq!(state.end(MAP, AttemptId(0), &longest).unwrap().summary, longest);
         assert_eq!(state.end_of(MAP).unwrap().summary, longest);
+    }
+
+    #[test]
+    fn summaries_have_a_limit_together_and_one_above_it_ends_nothing() {
+        let whole = (SUMMARIES_LEN_MAX / SUMMARY_LEN_MAX) as i32;
+        let mut state = state_of(Maps::Open);
+        let longest = Bytes::from(vec![1; SUMMARY_LEN_MAX]);
+        for map in 0..=whole {
+            state.begin(MapId(map), None, 1).unwrap();
+        }
+        for map in 0..whole {
+            state.end(MapId(map), AttemptId(0), &longest).unwrap();
+        }
+        let last = MapId(whole);
+        let one = Bytes::from_static(b"1");
+        assert_eq!(kind(state.end(last, AttemptId(0), &one)), Kind::ResourceExhausted);
+        assert_eq!(state.end_of(last), None);
+        assert_eq!(kind(state.check_readable()), Kind::Conflict, "it goes on");
+        let again = state.end(MAP, AttemptId(0), &longest).unwrap();
+        assert_eq!(again.summary, longest, "what has ended may say so again");
+        state.end(last, AttemptId(0), &Bytes::new()).unwrap();
+        state.check_readable().unwrap();
+    }
+
+    #[test]
+    fn an_open_number_of_maps_is_read_when_all_that_have_begun_have_ended() {
+        let mut state = state_of(Maps::Open);
+        state.check_readable().unwrap();
+        for map in [7, 2] {
+            for _ in 0..2 {
+                state.begin(MapId(map), None, 0).unwrap();
+            }
+        }
+        for map in [2, 7] {
+            assert_eq!(kind(state.check_readable()), Kind::Conflict, "map {map} has begun");
+            state.end(MapId(map), AttemptId(1), &Bytes::new()).unwrap();
+            // Its other attempt goes on, and is not waited for.
+            state.begin_attempt(MapId(map), AttemptId(9), 0).unwrap();
+        }
+        state.check_readable().unwrap();
+        let none = AttemptId::NONE;
+        let winners = [none, none, AttemptId(1), none, none, none, none, AttemptId(1)];
+        assert_eq!(state.close().unwrap().1, winners);
+        let ended = Ended { attempt: AttemptId(1), summary: Bytes::new() };
+        assert_eq!(state.begin(MapId(7), None, 0).unwrap(), Beginning::Ended(ended));
+        for map in [3, 8] {
+            assert_eq!(kind(state.begin(MapId(map), None, 0)), Kind::Conflict, "the commit has begun");
+        }
+    }
+
+    #[test]
+    fn an_open_number_of_maps_has_a_limit() {
+        let mut state = state_of(Maps::Open);
+        let last = MapId(OPEN_MAPS_MAX as i32 - 1);
+        for map in [MapId(-1), MapId(last.0 + 1), MapId(i32::MAX), MapId(i32::MIN)] {
+            assert_eq!(kind(state.begin(map, None, 0)), Kind::Invalid, "{map}");
+            assert_eq!(kind(state.end(map, AttemptId(0), &Bytes::new())), Kind::Invalid, "{map}");
+        }
+        assert_eq!(state.to_commit().1, []);
+        state.begin(last, None, 0).unwrap();
+        state.end(last, AttemptId(0), &Bytes::new()).unwrap();
+        let winners = state.to_commit().1;
+        assert_eq!((winners.len(), winners.last()), (OPEN_MAPS_MAX as usize, Some(&AttemptId(0))));
     }
 
     #[test]

@@ -21,6 +21,15 @@ impl UsedNumbers {
         self.runs.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
 
+    /// The smallest number from 0 on that was not inserted, and does not count as used.
+    pub fn first_free(&self) -> Option<ShuffleId> {
+        match self.runs.range(..=ShuffleId(0)).next_back() {
+            // No two runs touch, so the number behind one is free.
+            Some((_, last)) if last.0 >= 0 => last.0.checked_add(1).map(ShuffleId),
+            _ => Some(ShuffleId(0)),
+        }
+    }
+
     pub fn insert(&mut self, number: ShuffleId) {
         if self.contains(number) {
             return;
@@ -66,6 +75,18 @@ mod tests {
         for (number, is_used) in [(0, false), (1, true), (5, true), (6, false), (i32::MAX, true)] {
             assert_eq!(used.contains(ShuffleId(number)), is_used, "{number}");
         }
+    }
+
+    #[test]
+    fn the_first_free_number_was_never_inserted() {
+        let mut used = UsedNumbers::default();
+        for (inserted, free) in [(-1, 0), (1, 0), (0, 2), (3, 2), (2, 4), (5, 4), (i32::MAX, 4)] {
+            used.insert(ShuffleId(inserted));
+            assert_eq!(used.first_free(), Some(ShuffleId(free)), "after {inserted}");
+        }
+        let mut full = UsedNumbers::default();
+        full.runs.insert(ShuffleId(i32::MIN), ShuffleId(i32::MAX));
+        assert_eq!(full.first_free(), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use self::link::Link;
+use super::application::names::check_opened;
 use super::tasks::{TaskShuffle, Tasks, WAIT_MAX};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId};
@@ -102,14 +103,35 @@ impl Executor {
         if let Some(tasks) = known().filter(|tasks| tasks.source.check().is_ok()) {
             return Ok(TaskShuffle::new(tasks));
         }
-        let tasks = Arc::new(Remote::tasks(Arc::clone(&self.link), shuffle).await?);
+        let tasks = Remote::tasks(Arc::clone(&self.link), shuffle).await?;
+        Ok(self.share(tasks))
+    }
+
+    /// The shuffle of a name, which the application registers if there is none of that name. Its maps are those that begin
+    /// an attempt, numbered from 0 to 2^20 - 1 ([`OPEN_MAPS_MAX`]).
+    ///
+    /// The application is asked each time: since the last time, it may have [given the name up](super::Application::retain),
+    /// and the name stands for another shuffle then. What the tasks of this executor know of one shuffle they share.
+    ///
+    /// # Errors
+    /// As for [`Application::open`](super::Application::open); `Denied` if the application does not let executors
+    /// [open](super::ServerOptions::opens) the name; `Conflict` if the application was started again; `Unavailable` if it
+    /// does not answer, after several attempts.
+    ///
+    /// [`OPEN_MAPS_MAX`]: crate::wire::executor::OPEN_MAPS_MAX
+    pub async fn open(&self, name: &str, partitions: usize) -> Result<TaskShuffle> {
+        let partitions = check_opened(name, partitions)?;
+        let tasks = Remote::open(Arc::clone(&self.link), name, partitions).await?;
+        Ok(self.share(tasks))
+    }
+
+    /// The shuffle, as the first task of this executor has it that asked: all use the windows of that.
+    fn share(&self, tasks: Tasks) -> TaskShuffle {
         let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
         shuffles.retain(|_, tasks| tasks.strong_count() > 0);
-        // Another task may have asked meanwhile: both use the windows of the first.
-        if let Some(first) = shuffles.get(&shuffle).and_then(Weak::upgrade) {
-            return Ok(TaskShuffle::new(first));
-        }
-        shuffles.insert(shuffle, Arc::downgrade(&tasks));
-        Ok(TaskShuffle::new(tasks))
+        let number = tasks.key.shuffle;
+        let tasks = shuffles.get(&number).and_then(Weak::upgrade).unwrap_or_else(|| Arc::new(tasks));
+        shuffles.insert(number, Arc::downgrade(&tasks));
+        TaskShuffle::new(tasks)
     }
 }

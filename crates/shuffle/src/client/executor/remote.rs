@@ -12,13 +12,13 @@ use crate::client::shared_attempt::SharedAttempt;
 use crate::client::tasks::{Files, Source, TaskOptions, Tasks};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, Epoch, MapId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
-use crate::wire::executor::{AVOID_MAX, Answer, Description, Ended, Request, Subject};
+use crate::wire::executor::{AVOID_MAX, Answer, Description, Ended, Maps, OPEN_MAPS_MAX, Request, Subject};
 
 /// Shuffle as an executor knows it, and the way to hear more.
 pub(in crate::client) struct Remote {
     link: Arc<Link>,
     subject: Subject,
-    maps: usize,
+    maps: Maps,
     routes: Mutex<KnownRoutes>,
     /// By partition: a partition's batches ask for a new location once and not each for itself.
     reviving: Vec<SharedAttempt>,
@@ -35,19 +35,38 @@ impl Remote {
     /// `NotFound` if the application does not have it; `Conflict` if it was unregistered; `Unavailable` if the application
     /// does not answer; `Corrupt` if it does not make sense.
     pub async fn tasks(link: Arc<Link>, shuffle: ShuffleId) -> Result<Tasks> {
-        let subject = Subject { life: link.life.clone(), shuffle };
-        let request = Request::Describe(subject.clone());
-        let Answer::Description(description) = link.ask(&request, PartitionId::default()).await? else {
-            return Err(strange(&request));
-        };
+        let request = Request::Describe(Subject { life: link.life.clone(), shuffle });
+        match link.ask(&request, PartitionId::default()).await? {
+            Answer::Description(description) => Self::described(link, shuffle, description),
+            _ => Err(strange(&request)),
+        }
+    }
+
+    /// The tasks of the shuffle that has a name.
+    ///
+    /// # Errors
+    /// Those of the application; `Unavailable` if it does not answer; `Corrupt` if it does not make sense.
+    pub async fn open(link: Arc<Link>, name: &str, partitions: u32) -> Result<Tasks> {
+        let request = Request::Open { life: link.life.clone(), name: name.to_owned(), partitions };
+        match link.ask(&request, PartitionId::default()).await? {
+            Answer::Opened { shuffle, description }
+                if description.maps == Maps::Open && description.locations.len() == partitions as usize =>
+            {
+                Self::described(link, shuffle, description)
+            }
+            _ => Err(strange(&request)),
+        }
+    }
+
+    /// The tasks of a shuffle that the application has described.
+    fn described(link: Arc<Link>, shuffle: ShuffleId, description: Description) -> Result<Tasks> {
         let corrupt = |what: String| Error::new(Kind::Corrupt, format!("shuffle {shuffle} has {what}"));
         let limits = limits(&description, &link)
             .map_err(|error| corrupt(format!("options that make no sense: {error}")).with_source(error))?;
-        let maps =
-            usize::try_from(description.maps).map_err(|_| corrupt(format!("{} maps", description.maps)))?;
         let routes = KnownRoutes::new(description.locations, description.shunned)
             .ok_or_else(|| corrupt("other locations than one for each partition".to_owned()))?;
-        let partitions = routes.partitions();
+        let (maps, partitions) = (description.maps, routes.partitions());
+        let subject = Subject { life: link.life.clone(), shuffle };
         let workers = Arc::clone(&link.workers);
         let key = ShuffleKey { application: link.application.clone(), shuffle };
         let remote = Self {
@@ -186,10 +205,20 @@ impl Remote {
         };
         let winners = match known {
             Some(known) => Arc::clone(known),
-            None if winners.len() == self.maps => Arc::clone(self.winners.get_or_init(|| winners.into())),
+            None if self.has_winners(winners.len()) => {
+                Arc::clone(self.winners.get_or_init(|| winners.into()))
+            }
             None => return Err(strange(&request)),
         };
         Ok(Files { files, winners })
+    }
+
+    /// True if a committed shuffle may have so many winners.
+    fn has_winners(&self, winners: usize) -> bool {
+        match self.maps {
+            Maps::Fixed(maps) => winners == maps as usize,
+            Maps::Open => winners <= OPEN_MAPS_MAX as usize,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::application::fate::Committed;
 use super::application::state::{Beginning, check_partition};
 use crate::error::Result;
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleKey, WorkerId};
-use crate::wire::executor::{Ended, Readable};
+use crate::wire::executor::{Ended, Maps, Readable};
 
 #[cfg(test)]
 pub(super) use limits::MERGE_LEN_MAX;
@@ -52,9 +52,12 @@ impl TaskShuffle {
         &self.tasks.key
     }
 
-    /// Number of its maps.
-    pub fn maps(&self) -> usize {
-        self.tasks.maps
+    /// Number of its maps. `None` for one that was opened by its name: its maps are those that begin an attempt.
+    pub fn maps(&self) -> Option<usize> {
+        match self.tasks.maps {
+            Maps::Fixed(maps) => Some(maps as usize),
+            Maps::Open => None,
+        }
     }
 
     /// Number of its partitions.
@@ -91,7 +94,8 @@ impl TaskShuffle {
     }
 
     /// Reads a partition's batches of a range of map ids, in no order. The application commits the shuffle before, once
-    /// for all who read it.
+    /// for all who read it: no other map can begin after that. If the number of maps is open, all that have begun have to
+    /// have ended, and it is up to the caller that all have begun that are to be read.
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist; `Conflict` if a map has not ended, or the shuffle was unregistered;
@@ -116,7 +120,7 @@ impl TaskShuffle {
 /// State that writers and readers of a shuffle share.
 pub(super) struct Tasks {
     pub key: ShuffleKey,
-    pub maps: usize,
+    pub maps: Maps,
     pub partitions: usize,
     pub limits: TaskOptions,
     pub workers: Arc<Workers>,
@@ -128,7 +132,7 @@ impl Tasks {
     /// Of a shuffle of so many maps and partitions.
     pub fn new(
         key: ShuffleKey,
-        maps: usize,
+        maps: Maps,
         partitions: usize,
         limits: TaskOptions,
         workers: Arc<Workers>,

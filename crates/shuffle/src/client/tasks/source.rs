@@ -147,8 +147,8 @@ impl Source {
     /// Ends a map with an attempt whose batches workers have. Returns the end that counts.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was unregistered, or its commit has begun without this map; `Unavailable` if the
-    /// application does not answer.
+    /// `Conflict` if the shuffle was unregistered, or its commit has begun without this map; `ResourceExhausted` if its
+    /// summaries are too long together; `Unavailable` if the application does not answer.
     pub async fn end(&self, map: MapId, attempt: AttemptId, summary: Bytes) -> Result<Ended> {
         match self {
             Self::Here(registered) => registered.state().end(map, attempt, &summary),

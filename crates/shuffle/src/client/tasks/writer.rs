@@ -176,10 +176,12 @@ impl Writer {
     /// the one that was first.
     ///
     /// # Errors
-    /// As for [`Writer::push`]; `Invalid` for a summary of more than 64 KiB ([`SUMMARY_LEN_MAX`]). In an executor
+    /// As for [`Writer::push`]; `Invalid` for a summary of more than 64 KiB ([`SUMMARY_LEN_MAX`]); `ResourceExhausted` if
+    /// the shuffle's summaries would have more than 64 MiB together ([`SUMMARIES_LEN_MAX`]). In an executor
     /// `Unavailable` if the application does not answer: the map may have ended then. That a commit has begun is no error
     /// if the map had ended before it.
     ///
+    /// [`SUMMARIES_LEN_MAX`]: crate::wire::executor::SUMMARIES_LEN_MAX
     /// [`SUMMARY_LEN_MAX`]: crate::wire::executor::SUMMARY_LEN_MAX
     pub async fn finish_with(mut self, summary: impl Into<Bytes>) -> Result<Ended> {
         let summary = summary.into();

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::{Limits, proto};
 
 const PARTITION: PartitionId = PartitionId(3);
 
@@ -59,6 +60,8 @@ fn request() -> impl Strategy<Value = Request> {
             partition,
             winners
         }),
+        ("[a-z0-9-]{0,30}", prop_oneof![".{0,64}", Just("n".repeat(NAME_LEN_MAX))], any::<u32>())
+            .prop_map(|(life, name, partitions)| Request::Open { life, name, partitions }),
     ]
 }
 
@@ -76,30 +79,34 @@ fn readable() -> impl Strategy<Value = Readable> {
     })
 }
 
+fn description() -> impl Strategy<Value = Description> {
+    let maps = prop_oneof![any::<u32>().prop_map(Maps::Fixed), Just(Maps::Open)];
+    let parts = (
+        (maps, (0..4).prop_flat_map(|count| (0..count).map(location).collect::<Vec<_>>())),
+        vec(worker(), 0..3),
+        any::<[i64; 4]>(),
+    );
+    parts.prop_map(|((maps, locations), shunned, [push, window, merge, revives])| Description {
+        maps,
+        locations,
+        shunned,
+        push_max_ms: push,
+        window,
+        merge_len: merge,
+        revives_max: revives,
+    })
+}
+
 fn answer() -> impl Strategy<Value = Answer> {
     let ended = || {
         ((-1..=i32::MAX).prop_map(AttemptId), summary())
             .prop_map(|(attempt, summary)| Ended { attempt, summary })
     };
-    let description = (
-        (any::<i32>(), (0..4).prop_flat_map(|count| (0..count).map(location).collect::<Vec<_>>())),
-        vec(worker(), 0..3),
-        any::<[i64; 4]>(),
-    );
-    let description = description.prop_map(|((maps, locations), shunned, [push, window, merge, revives])| {
-        Answer::Description(Description {
-            maps,
-            locations,
-            shunned,
-            push_max_ms: push,
-            window,
-            merge_len: merge,
-            revives_max: revives,
-        })
-    });
     prop_oneof![
         (".{0,20}", ".{0,20}").prop_map(|(application, life)| Answer::Welcome { application, life }),
-        description,
+        description().prop_map(Answer::Description),
+        (any::<i32>(), description())
+            .prop_map(|(shuffle, description)| Answer::Opened { shuffle: ShuffleId(shuffle), description }),
         (0..=i32::MAX).prop_map(|attempt| Answer::Begun(AttemptId(attempt))),
         ended().prop_map(Answer::EndedBefore),
         (location(3), any::<bool>(), vec(worker(), 0..3))
@@ -171,8 +178,11 @@ fn what_is_above_its_limit_is_refused() {
     assert_eq!(Request::of_message(&end.to_message()).unwrap_err().field, "summary");
     let ended = Answer::Ended(Ended { attempt: AttemptId(0), summary: long });
     assert_eq!(heard(&ended.to_message()).unwrap_err().field, "summary");
+    let name = "n".repeat(NAME_LEN_MAX + 1);
+    let open = Request::Open { life: "life".to_owned(), name, partitions: 1 };
+    assert_eq!(Request::of_message(&open.to_message()).unwrap_err().field, "name");
     // A request of the greatest length fits into a frame of the server.
-    let longest = super::super::Limits::EXECUTORS.rpc_body_max;
+    let longest = Limits::EXECUTORS.rpc_body_max;
     assert!(SUMMARY_LEN_MAX + AVOID_MAX * 300 + 1024 < longest);
 }
 
@@ -182,6 +192,16 @@ fn an_answer_that_nobody_takes_is_said_to_be_too_long() {
     let answer = Answer::Files { files: Vec::new(), winners };
     let Answer::Refused(error) = heard(&answer.to_message()).unwrap() else { panic!("it is too long") };
     assert_eq!(error.kind(), Kind::ResourceExhausted, "{error}");
+}
+
+#[test]
+fn the_winners_of_the_most_maps_fit_into_messages() {
+    let winners = vec![AttemptId::NONE; OPEN_MAPS_MAX as usize]; // the longest number
+    let map_attempts = winners.iter().map(|winner| winner.0).collect();
+    let commit = proto::CommitFiles { map_attempts, ..Default::default() };
+    assert!(commit.encoded_len() < Limits::CONTROL.rpc_body_max * 3 / 4, "there is room for locations");
+    let answer = Answer::Files { files: Vec::new(), winners };
+    assert!(matches!(heard(&answer.to_message()), Ok(Answer::Files { .. })));
 }
 
 #[test]
