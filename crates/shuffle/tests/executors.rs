@@ -528,6 +528,11 @@ async fn a_name_that_is_given_up_is_free_and_workers_keep_nothing_of_it() {
     assert_eq!(kind(executor.open(old, 1).await), Kind::Conflict, "the application has stopped");
 }
 
+async fn run_nothing(shuffle: &TaskShuffle) {
+    writer(shuffle.begin(MapId(0)).await.unwrap()).finish().await.unwrap();
+    assert_eq!(kind(shuffle.reader(PartitionId(0), ..).await), Kind::Invalid);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executors_open_the_names_that_they_may_within_limits() {
     let cluster = Cluster::start(1).await;
@@ -559,6 +564,8 @@ async fn executors_open_the_names_that_they_may_within_limits() {
     // Nothing has begun, so there is nothing to wait for.
     let empty = executor.open("job-7/empty", 1).await.unwrap();
     verify_maps(&empty, 0, .., []).await.unwrap();
+    let zero = executor.open("job-7/zero", 0).await.unwrap();
+    run_nothing(&zero).await;
     assert_eq!(kind(empty.begin(MapId(0)).await), Kind::Conflict);
 }
 

@@ -1,10 +1,13 @@
 //! An application and executors.
 
+use std::io;
 use std::sync::Arc;
 
 use super::*;
-use crate::net::Serving;
-use crate::wire::Status;
+use crate::net::{self, Body, Listener, Reply, Service, Serving};
+use crate::wire::executor::{Answer, Description, Maps};
+use crate::wire::message::Message;
+use crate::wire::{Head, Limits, Status};
 
 async fn serve(shuffle: &Shuffle) -> Serving {
     shuffle.application().serve(ServerOptions::default()).await.unwrap()
@@ -18,6 +21,14 @@ async fn connect(serving: &Serving) -> TaskShuffle {
         ..ExecutorOptions::new(serving.address().to_string())
     };
     Executor::connect(options).await.unwrap().shuffle(ShuffleId(0)).await.unwrap()
+}
+
+/// An executor of the application that may open all names.
+async fn opening(application: &Application) -> (Serving, Executor) {
+    let options = ServerOptions { opens: Some(Arc::new(|_| Ok(()))), ..ServerOptions::default() };
+    let serving = application.serve(options).await.unwrap();
+    let executor = Executor::connect(ExecutorOptions::new(serving.address().to_string())).await.unwrap();
+    (serving, executor)
 }
 
 async fn begin(shuffle: &TaskShuffle) -> Writer {
@@ -111,4 +122,71 @@ async fn tasks_of_an_executor_share_what_it_knows_of_a_shuffle() {
     let executor = Executor::connect(ExecutorOptions::new(serving.address().to_string())).await.unwrap();
     let (one, other) = tokio::join!(executor.shuffle(ShuffleId(0)), executor.shuffle(ShuffleId(0)));
     assert!(one.unwrap().is_same(&other.unwrap()), "else a worker's window would be twice as wide");
+}
+
+#[tokio::test]
+async fn tasks_of_an_executor_share_what_has_the_name_now() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(cluster.options(), 1).await;
+    let application = shuffle.application();
+    let (_serving, executor) = opening(application).await;
+    let (one, other) = tokio::join!(executor.open("a", 1), executor.open("a", 1));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert!(one.is_same(&other), "else a worker's window would be twice as wide");
+    assert!(one.is_same(&executor.shuffle(one.key().shuffle).await.unwrap()), "it has a number as well");
+    application.retain(|_| false).await;
+    // The executor has not heard of it.
+    let after = executor.open("a", 1).await.unwrap();
+    assert!(!after.is_same(&one) && after.key() != one.key());
+    assert!(after.is_same(&executor.open("a", 1).await.unwrap()));
+    begin(&after).await;
+}
+
+/// Answers the first question as an application does, and every other one with one thing.
+struct Liar(Answer);
+
+impl Service for Liar {
+    async fn call(&self, _: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+        let message = Message::decode_bare(body.whole().await?).unwrap();
+        let welcome = Answer::Welcome { application: "a".to_owned(), life: "b".to_owned() };
+        let is_first = message.kind == MessageType::EXECUTOR_HELLO;
+        reply.message(&if is_first { welcome } else { self.0.clone() }.to_message());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_the_shuffle_that_was_to_be_opened_is_no_answer() {
+    let worker: WorkerId = "h:1:2:3:4".parse().unwrap();
+    let location = |partition| Location {
+        id: LocationId::new(partition, 0),
+        mode: Mode::Primary,
+        worker: worker.clone(),
+        peer: None,
+    };
+    let opened = |maps, partitions| Answer::Opened {
+        shuffle: ShuffleId(1),
+        description: Description {
+            maps,
+            locations: (0..partitions).map(location).collect(),
+            shunned: Vec::new(),
+            push_max_ms: 1,
+            window: 1,
+            merge_len: 1,
+            revives_max: 1,
+        },
+    };
+    let expected = [
+        (opened(Maps::Open, 2), None),
+        (opened(Maps::Open, 3), Some(Kind::Corrupt)),
+        (opened(Maps::Fixed(0), 2), Some(Kind::Corrupt)),
+        (Answer::Begun(AttemptId(0)), Some(Kind::Corrupt)),
+    ];
+    for (answer, kind) in expected {
+        let listener = Listener::bind("127.0.0.1:0", net::Options::new(Limits::EXECUTORS)).await.unwrap();
+        let serving = listener.serve(Arc::new(Liar(answer)));
+        let executor = Executor::connect(ExecutorOptions::new(serving.address().to_string())).await.unwrap();
+        let opened = executor.open("a", 2).await;
+        assert_eq!(opened.err().map(|error| error.kind()), kind);
+    }
 }

@@ -48,11 +48,11 @@ async fn those_who_open_a_name_at_once_get_one_shuffle_even_if_the_first_gives_u
 async fn numbers_are_drawn_that_no_shuffle_has_had() {
     let cluster = Scripted::start(1).await;
     let application = start(&cluster).await;
-    let [_used, _held] = [
+    let [used, _held] = [
         application.register(ShuffleId(0), 1, 1).await.unwrap(),
         application.register(ShuffleId(2), 1, 1).await.unwrap(),
     ];
-    _used.unregister().await.unwrap();
+    used.unregister().await.unwrap();
     assert_eq!(number(&application.open("a", 1).await.unwrap()), 1);
     application.retain(|_| false).await;
     assert_eq!(number(&application.open("a", 1).await.unwrap()), 3);
@@ -94,6 +94,31 @@ async fn a_call_that_is_cancelled_forgets_nothing_that_was_given_up() {
     assert_eq!(cluster.asked(0, UNREGISTER), 4);
     application.retain(|_| true).await;
     assert_eq!(cluster.asked(0, UNREGISTER), 4);
+}
+
+#[tokio::test]
+async fn many_that_are_given_up_end_at_once_and_the_master_is_told_of_some_at_a_time() {
+    let cluster = Scripted::start(1).await;
+    let application = start(&cluster).await;
+    let mut shuffles = Vec::new();
+    for name in 0..40 {
+        shuffles.push(application.open(&name.to_string(), 1).await.unwrap());
+    }
+    cluster.fail(0, UNREGISTER, &[Fault::Hang; 16]);
+    let giving_up = tokio::spawn({
+        let application = application.clone();
+        async move { application.retain(|name| name == "7").await }
+    });
+    until(|| cluster.faults_left() == 0).await;
+    cancel(std::future::pending::<()>()).await;
+    assert_eq!(cluster.asked(0, UNREGISTER), 16);
+    for (name, shuffle) in shuffles.iter().enumerate() {
+        let ended = shuffle.commit().await.err().map(|error| error.kind());
+        assert_eq!(ended, (name != 7).then_some(Kind::Conflict), "{name}");
+    }
+    cluster.release();
+    giving_up.await.unwrap();
+    assert_eq!(cluster.asked(0, UNREGISTER), 39);
 }
 
 #[tokio::test]
