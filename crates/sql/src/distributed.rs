@@ -35,6 +35,7 @@ use crate::catalog::text_scan::file_scan;
 pub use crate::catalog::text_scan::{TextKind, TextScan};
 use crate::catalog::uuid_columns::UuidText;
 use crate::optimizer::PHYSICAL;
+use crate::optimizer::spilling_joins::spilling;
 use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options};
 
@@ -137,6 +138,24 @@ impl Workplace {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut rules = PHYSICAL.iter().filter_map(Step::alone);
         rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))
+    }
+
+    /// The plan of a stage with joins that spill, for a task that has run out of memory without them; `None` if it would be the same. Rows have
+    /// no order behind such a join.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub fn spilling(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if self.process.promise().is_none() {
+            return Ok(None);
+        }
+        let spilling = spilling(Arc::clone(plan))?;
+        Ok(spilling.transformed.then_some(spilling.data))
+    }
+
+    /// Waits for a while until the memory of a task that has failed is free.
+    pub async fn settle(&self) {
+        self.process.settle().await;
     }
 
     /// Checks that the files which a plan reads are those that it was made for, so that all stages read the same.

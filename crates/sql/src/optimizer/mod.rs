@@ -10,7 +10,7 @@
 mod copy_claims;
 mod late_materialization;
 mod round_limits;
-mod spilling_joins;
+pub(crate) mod spilling_joins;
 mod state_batches;
 mod wide_rows;
 
