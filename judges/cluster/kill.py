@@ -1,11 +1,13 @@
 """Executors of `yeoul cluster` killed with kill -9 while queries run: each answer has to be that of one process.
 
-A scheduler and three executors run on this machine, over files of a star schema, or with --tpcds over the benchmark's. Beside each query,
-one executor is killed at a random moment and started anew. The answers of `yeoul sql` without a cluster are the right ones; rows of
+A scheduler, three executors and a shuffle of three workers run on this machine, over files of a star schema, or with --tpcds over the
+benchmark's. Beside each query, one executor is killed at a random moment and started anew, and beside one of four a worker of the shuffle,
+too. The answers of `yeoul sql` without a cluster are the right ones; rows of
 equal rank may come in another order. A query that fails, that answers otherwise or that has no answer in time ends the judge with 1.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import random
@@ -15,11 +17,18 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "shuffle"))
+import cluster as shuffle
 import harness
 
-EXECUTORS = 3
+EXECUTORS, WORKERS = 3, 3
+# One of so many queries has a worker of the shuffle killed, too.
+WORKER_KILLED_EVERY = 4
 # Seconds within which an executor listens, and within which a query has an answer.
 STARTED_WITHIN, ANSWERED_WITHIN = 30, 120
+
+# What an executor says when a map that it is to run has run before.
+LOOKED_UP = "a map was looked up"
 
 FOLDERS = {
     "sales": "SELECT value AS id, value * 7919 % 1000 AS item, value * 31 % 730 AS day, value % 97 * 1.25 AS price, "
@@ -47,13 +56,15 @@ def command(*arguments: str) -> list[str]:
 
 
 class Cluster(harness.Servers):
-    """A scheduler with executors."""
+    """A scheduler with executors, and a shuffle if there is one."""
 
-    def __init__(self):
+    def __init__(self, service: shuffle.Cluster | None):
         super().__init__()
         self.port, *ports = harness.free_ports(1 + 2 * EXECUTORS)
         log = self.folder / "log"
-        scheduler = command("cluster", "scheduler", "--port", str(self.port))
+        scheduler = command("cluster", "scheduler", "--port", str(self.port), "--http-port", "0")
+        if service:
+            scheduler += ["--shuffle", service.endpoint, "--shuffle-port", "0"]
         self.scheduler = harness.Process("scheduler", scheduler, log, self.port, self.port)
         self.answers(self.scheduler, self.port)
         self.executors = []
@@ -119,11 +130,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=200, help="how many queries, each with a kill [default: 200]")
     parser.add_argument("--tpcds", action="store_true", help="TPC-DS at scale 0.1 instead of a star schema of our own")
+    parser.add_argument("--without-shuffle", action="store_true", help="rows between stages on the disks of executors")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
     chance = random.Random(options.seed)
     print(f"seed {options.seed}", flush=True)
-    with Cluster() as cluster:
+    with contextlib.ExitStack() as opened:
+        service = None if options.without_shuffle else opened.enter_context(shuffle.Cluster(WORKERS))
+        cluster = opened.enter_context(Cluster(service))
         views, queries = tpcds() if options.tpcds else written(cluster.folder / "data")
         answers, counts = {}, {"right": 0, "wrong": 0, "failed": 0, "hanging": 0}
         alone = command("sql", "-q", "--format", "csv", "-c")
@@ -141,17 +155,21 @@ def main() -> int:
             executor = chance.choice(cluster.executors)
             executor.kill()
             executor.start()
+            worker = chance.choice(service.workers) if service and number % WORKER_KILLED_EVERY == 0 else None
+            if worker:
+                worker.kill()
             begin = time.monotonic()
             try:
                 found, error = asked.communicate(timeout=ANSWERED_WITHIN)
             except subprocess.TimeoutExpired:
                 asked.kill()
                 asked.wait()
+                found = None
+            took = time.monotonic() - begin
+            if found is None:
                 counts["hanging"] += 1
                 print(f"no answer in {ANSWERED_WITHIN} s: {sql}", flush=True)
-                continue
-            took = time.monotonic() - begin
-            if asked.returncode != 0:
+            elif asked.returncode != 0:
                 counts["failed"] += 1
                 print(f"failed: {sql}\n{error}", flush=True)
             elif rows(found) != right:
@@ -160,9 +178,15 @@ def main() -> int:
             else:
                 counts["right"] += 1
                 print(f"{number + 1}: right, {took:.1f} s after the kill", flush=True)
-            # The next query has as many executors.
+            # The next query has as many executors and workers.
             cluster.answers(executor, executor.port)
+            if worker:
+                worker.start()
+                service.wait_until_back(worker)
         cluster.check_that_none_crashed()
+        if service:
+            service.check_that_none_crashed()
+            print(f"{(cluster.folder / 'log').read_text(errors='replace').count(LOOKED_UP)} maps were looked up")
         print(", ".join(f"{count} {what}" for what, count in counts.items()))
         return 0 if counts["right"] == options.queries else 1
 

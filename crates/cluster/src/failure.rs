@@ -8,6 +8,7 @@ use datafusion::common::DataFusionError;
 use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 use yeoul_dialect::Error;
+use yeoul_dialect::error::Shortage;
 
 /// Mark before the error itself in such a text.
 const MARK: &str = "yeoul-error:";
@@ -43,6 +44,20 @@ impl Sent {
             text: error.to_string(),
             hint: error.hint().map(str::to_owned),
         }
+    }
+}
+
+/// True of the error of a task that has had too little memory.
+pub(crate) fn is_short_of_memory(error: &DataFusionError) -> bool {
+    match own(error) {
+        Some(error) => error.shortage() == Some(Shortage::Memory),
+        None => match error.find_root() {
+            DataFusionError::External(inner) => match inner.downcast_ref::<BallistaError>() {
+                Some(BallistaError::DataFusionError(error)) => is_short_of_memory(error),
+                _ => false,
+            },
+            root => matches!(root, DataFusionError::ResourcesExhausted(_)),
+        },
     }
 }
 

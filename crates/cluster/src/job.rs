@@ -33,7 +33,7 @@ use yeoul_sql::distributed::{Elsewhere, stores_of};
 
 use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
-use crate::{failure, joins, series, single_tasks};
+use crate::{failure, joins, series, shuffle, single_tasks, whole};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
 const ASK_FIRST: Duration = Duration::from_millis(2);
@@ -87,8 +87,10 @@ impl Elsewhere for Cluster {
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         self.check_stores(&plan)?;
         single_tasks::check(&plan)?;
-        let divided = joins::divided(series::with_columns(plan)?, state.config().target_partitions())?;
-        let (written, plan) = self.codec.write(&divided, &state.task_ctx())?;
+        let whole = whole::read_whole(series::with_columns(plan)?)?;
+        let divided = joins::divided(whole, state.config().target_partitions())?;
+        let numbered = shuffle::numbered(divided)?;
+        let (written, plan) = self.codec.write(&numbered, &state.task_ctx())?;
         joins::check(&plan)?;
         let query = ExecuteQueryParams {
             query: Some(Query::PhysicalPlan(written)),
@@ -283,14 +285,24 @@ async fn answer(
     let mut runs = 0;
     loop {
         query.operation_id = uuid::Uuid::new_v4().to_string();
-        let places = Job::submit(&scheduler, query.clone()).await?.finished().await?;
-        let mut rows = Box::pin(rows(places));
+        let finished = Job::submit(&scheduler, query.clone()).await?.finished().await;
         runs += 1;
-        match held(&mut rows).await {
-            Ok(held) => return Ok(futures::stream::iter(held).map(Ok).chain(rows)),
-            Err(error) if runs == RUNS_MAX => return Err(error),
-            Err(error) => tracing::warn!("the query runs again: {error}"),
+        let lost = match finished {
+            Ok(places) => {
+                let mut rows = Box::pin(rows(places));
+                match held(&mut rows).await {
+                    Ok(held) => return Ok(futures::stream::iter(held).map(Ok).chain(rows)),
+                    Err(error) => error,
+                }
+            }
+            // Rows between two stages.
+            Err(error) if error.kind() == ErrorKind::DataLoss => error.into(),
+            Err(error) => return Err(error.into()),
+        };
+        if runs == RUNS_MAX {
+            return Err(lost);
         }
+        tracing::warn!("the query runs again: {lost}");
     }
 }
 

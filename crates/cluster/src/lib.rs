@@ -11,10 +11,14 @@
 //! - `joins`, `series`: operators that are sent in another form;
 //! - `orders`: orders that operators of a stage rely on;
 //! - `single_tasks`: operators that only one process can run;
+//! - `shuffle`: exchanges whose rows outlive the executors that wrote them;
 //! - `stage`: a stage's plan as an executor runs it;
+//! - `whole`: sides of joins that one task reads whole;
+//! - `pages`, `counts`: the scheduler's HTTP;
 //! - `watch`: executors whose processes have ended;
 //! - `limits`: what a cluster takes and keeps at most.
 
+mod counts;
 mod exchanges;
 pub mod executor;
 mod failure;
@@ -22,12 +26,15 @@ mod job;
 mod joins;
 mod limits;
 mod orders;
+mod pages;
 mod plan_codec;
 pub mod scheduler;
 mod series;
+mod shuffle;
 mod single_tasks;
 mod stage;
 mod watch;
+mod whole;
 
 pub use job::Cluster;
 pub use plan_codec::PlanCodec;

@@ -35,5 +35,17 @@ pub(crate) const ANSWER_HELD_BYTES: usize = 8 << 20;
 /// Most times that a job is run because its rows were lost before the client had them.
 pub(crate) const RUNS_MAX: u32 = 3;
 
+/// Bytes of rows in memory from which on a task pushes those of a partition to a shuffle.
+pub(crate) const PAYLOAD_BYTES: usize = 512 << 10;
+
+/// Most bytes of rows that a task holds before it pushes them to a shuffle.
+pub(crate) const TASK_BUFFERED_BYTES_MAX: usize = 64 << 20;
+
+/// Payloads of a task on their way to one worker of a shuffle; it encodes up to four times as many ahead.
+pub(crate) const PUSHES_AHEAD: usize = 4;
+
+/// Time between looks for jobs that have ended, whose shuffles are deleted.
+pub(crate) const LOOK_FOR_ENDED_JOBS_EVERY: Duration = Duration::from_secs(1);
+
 /// Bytes of one side of a join below which it may be sent to each task.
 pub(crate) const BROADCAST_BYTES_MAX: usize = 16 << 20;

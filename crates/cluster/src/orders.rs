@@ -2,12 +2,30 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// The plan of a stage, whose rows leave it in the order that they had before its operators were replaced: the next stage may merge them.
+pub(crate) fn in_order_of(
+    before: &Arc<dyn ExecutionPlan>,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = in_order(plan)?;
+    let (before, after) = (before.children(), plan.children());
+    let ([before], [rows]) = (before.as_slice(), after.as_slice()) else {
+        return internal_err!("a stage ends in an operator that writes its rows");
+    };
+    let Some(order) = before.output_ordering().cloned() else { return Ok(plan) };
+    if rows.equivalence_properties().ordering_satisfy(order.iter().cloned())? {
+        return Ok(plan);
+    }
+    let rows = SortExec::new(order, Arc::clone(rows)).with_preserve_partitioning(true);
+    replace_children_if_necessary(plan, vec![Arc::new(rows)])
+}
 
 /// The plan of a stage in which each operator has the order that it requires of its inputs.
 ///

@@ -26,9 +26,11 @@ use yeoul_dialect::{Error, sent};
 use yeoul_sql::distributed::{self, TextKind, TextScan};
 
 use crate::exchanges;
+use crate::shuffle::NumberedExec;
+use crate::whole::WholeExec;
 
 /// Version of this module's messages. Each of them begins with it, so that a process of another version refuses them by name.
-const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 2");
+const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 3");
 
 /// The codec of physical plans, for clients, schedulers and executors of one version.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub struct PlanCodec {
 struct Node {
     #[prost(string, tag = "1")]
     version: String,
-    #[prost(oneof = "Kind", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "Kind", tags = "2, 3, 4, 5, 6, 7")]
     kind: Option<Kind>,
 }
 
@@ -58,6 +60,10 @@ enum Kind {
     OuterSide(OuterSideNode),
     #[prost(message, tag = "5")]
     Exchange(ExchangeNode),
+    #[prost(message, tag = "6")]
+    Whole(WholeNode),
+    #[prost(message, tag = "7")]
+    Numbered(NumberedNode),
 }
 
 /// One of Ballista's exchanges that hashes more than columns.
@@ -73,6 +79,12 @@ struct ExchangeNode {
 
 #[derive(Clone, PartialEq, Message)]
 struct OuterSideNode {}
+
+#[derive(Clone, PartialEq, Message)]
+struct WholeNode {}
+
+#[derive(Clone, PartialEq, Message)]
+struct NumberedNode {}
 
 #[derive(Clone, PartialEq, Message)]
 struct TextScanNode {
@@ -187,10 +199,9 @@ impl PhysicalExtensionCodec for PlanCodec {
                 let by = by.iter().map(read).collect::<Result<Vec<_>>>()?;
                 exchanges::hashing(&node, by)?.ok_or_else(|| unreadable("an exchange that is none"))
             }
-            Some(Kind::OuterSide(OuterSideNode {})) => match inputs {
-                [input] => sent::outer_side(Arc::clone(input)),
-                _ => Err(unreadable("a side of a join that is not one")),
-            },
+            Some(Kind::OuterSide(OuterSideNode {})) => sent::outer_side(side_of(inputs)?),
+            Some(Kind::Whole(WholeNode {})) => Ok(Arc::new(WholeExec::new(side_of(inputs)?))),
+            Some(Kind::Numbered(NumberedNode {})) => Ok(Arc::new(NumberedExec::of(inputs.to_vec())?)),
             None => Err(unreadable("an operator without a kind")),
         }
     }
@@ -205,6 +216,10 @@ impl PhysicalExtensionCodec for PlanCodec {
             Kind::TextScan(self.text_scan(scan)?)
         } else if sent::is_outer_side(node.as_ref()) {
             Kind::OuterSide(OuterSideNode {})
+        } else if node.is::<WholeExec>() {
+            Kind::Whole(WholeNode {})
+        } else if node.is::<NumberedExec>() {
+            Kind::Numbered(NumberedNode {})
         } else if let Some(by) = exchanges::hashed(node.as_ref()) {
             let written = by.iter().map(|by| serialize_physical_expr(by, self));
             let by = written.collect::<Result<Vec<_>>>()?;
@@ -259,6 +274,14 @@ impl PhysicalExtensionCodec for PlanCodec {
 
     fn try_encode_higher_order_function(&self, function: &HigherOrderUDF, _: &mut Vec<u8>) -> Result<()> {
         Err(not_sent(&format!("the function {}", function.name()), None))
+    }
+}
+
+/// The only input of an operator that stands on one side of a join.
+fn side_of(inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+    match inputs {
+        [input] => Ok(Arc::clone(input)),
+        _ => Err(unreadable("a side of a join that is not one")),
     }
 }
 

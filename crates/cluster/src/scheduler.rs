@@ -6,22 +6,29 @@ use std::sync::Arc;
 use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
+use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
 use ballista_scheduler::SessionBuilder;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::cluster::memory::{InMemoryClusterState, InMemoryJobState};
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_process::start_grpc_service_with_listener;
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 use yeoul_base::{Error, ErrorKind, Result};
+use yeoul_net::http::serve_pages;
+use yeoul_net::{Listener, cannot_bind};
 use yeoul_sql::distributed::planning_state;
 
+use crate::counts::JobCounts;
 use crate::limits::{
     BROADCAST_BYTES_MAX, EXECUTOR_SILENT_MAX_S, LOOK_FOR_SILENT_EVERY_S, MESSAGE_BYTES_MAX, RESULT_KEPT_S,
 };
 use crate::of_session;
+use crate::pages::SchedulerPages;
 use crate::plan_codec::PlanCodec;
+use crate::shuffle::{ShuffleApplication, ShuffleSettings};
 use crate::watch::watch;
 
 /// Options of a scheduler.
@@ -31,6 +38,21 @@ pub struct Options {
     pub host: String,
     /// Port for clients and executors; 0 takes a free one.
     pub port: u16,
+    /// Port for pages and metrics at the same address; 0 takes a free one, and `None` has none.
+    pub http_port: Option<u16>,
+    /// Shuffle for the rows between stages; none leaves them on the disks of executors.
+    pub shuffle: Option<ShuffleOptions>,
+}
+
+/// Options of the shuffle between stages.
+#[derive(Clone, Debug)]
+pub struct ShuffleOptions {
+    /// Masters of the shuffle service, `host:port` each.
+    pub masters: Vec<String>,
+    /// Workers that have each row, 1 or 2.
+    pub copies: u8,
+    /// Port for what executors ask about it, at the scheduler's address; 0 takes a free one.
+    pub port: u16,
 }
 
 /// A scheduler that listens.
@@ -39,22 +61,39 @@ pub struct Server {
     address: SocketAddr,
     cluster: BallistaCluster,
     config: Arc<SchedulerConfig>,
+    shuffle: Option<ShuffleApplication>,
+    /// For pages.
+    http: Option<Listener>,
 }
 
 impl Server {
     /// Listens.
     ///
     /// # Errors
-    /// `Unavailable` if it cannot listen on the address.
+    /// `Unavailable` if it cannot listen on the address, or no master of the shuffle answers.
     pub async fn bind(options: Options) -> Result<Self> {
-        let Options { host, port } = options;
+        let Options { host, port, http_port, shuffle } = options;
         let unusable = |error: std::io::Error| {
             let text = format!("cannot listen on {host}:{port}: {error}");
             Error::new(ErrorKind::Unavailable, text).with_source(error)
         };
         let listener = TcpListener::bind((host.as_str(), port)).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
-        let configuration = session_config()?;
+        let http = match http_port {
+            Some(port) => {
+                let bound = Listener::bind((host.as_str(), port)).await;
+                Some(bound.map_err(|error| cannot_bind("http", &host, port, error))?)
+            }
+            None => None,
+        };
+        let shuffle = match shuffle {
+            Some(options) => Some(ShuffleApplication::start(&host, options).await?),
+            None => None,
+        };
+        let mut configuration = session_config()?;
+        if let Some(shuffle) = &shuffle {
+            configuration = configuration.with_option_extension(shuffle.settings());
+        }
         let produced: ConfigProducer = Arc::new(move || configuration.clone());
         let built: SessionBuilder = Arc::new(|config: SessionConfig| {
             planning_state(config).map_err(datafusion::common::DataFusionError::from)
@@ -77,10 +116,9 @@ impl Server {
             no_executors_grace_period_seconds: EXECUTOR_SILENT_MAX_S,
             override_config_producer: Some(produced),
             override_session_builder: Some(built),
-            override_physical_codec: Some(Arc::new(PlanCodec::new().map_err(of_session)?)),
             ..SchedulerConfig::default()
         };
-        Ok(Self { listener, address, cluster, config: Arc::new(config) })
+        Ok(Self { listener, address, cluster, config: Arc::new(config), shuffle, http })
     }
 
     /// Address that it listens on.
@@ -88,19 +126,46 @@ impl Server {
         self.address
     }
 
+    /// Address of its pages, if it has some.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Listener::address)
+    }
+
     /// Serves until it is dropped.
     ///
     /// # Errors
     /// `Internal` if it cannot start; `Unavailable` if it cannot go on.
     pub async fn serve(self) -> Result<()> {
-        let scheduler =
-            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(self.cluster, self.config).await;
-        let scheduler =
-            scheduler.map_err(|error| failed(ErrorKind::Internal, "the scheduler did not start", error))?;
+        let counts = Arc::new(JobCounts::default());
+        let logical = Arc::new(BallistaLogicalExtensionCodec::default());
+        let physical = Arc::new(PlanCodec::new().map_err(of_session)?);
+        let mut scheduler = SchedulerServer::<LogicalPlanNode, PhysicalPlanNode>::new(
+            self.config.scheduler_endpoint(),
+            self.cluster,
+            BallistaCodec::new(logical, physical),
+            self.config,
+            Arc::clone(&counts) as _,
+        );
+        let started = scheduler.init().await;
+        started.map_err(|error| failed(ErrorKind::Internal, "the scheduler did not start", error))?;
+        let address = self.address.to_string();
+        let _pages = self.http.map(|listener| {
+            serve_pages(listener, Arc::new(SchedulerPages::new(scheduler.clone(), counts, address)))
+        });
         let watching = watch(scheduler.clone());
+        let deleting = {
+            let (scheduler, shuffle) = (scheduler.clone(), self.shuffle);
+            async move {
+                match shuffle {
+                    Some(shuffle) => shuffle.delete_ended(scheduler).await,
+                    None => std::future::pending().await,
+                }
+            }
+        };
         let served = tokio::select! {
             served = start_grpc_service_with_listener(self.listener, scheduler) => served,
             never = watching => match never {},
+            never = deleting => match never {},
         };
         served.map_err(|error| failed(ErrorKind::Unavailable, "the scheduler has ended", error))
     }
@@ -116,6 +181,7 @@ pub(crate) fn session_config() -> Result<SessionConfig> {
 
     let config = yeoul_sql::distributed::planning_config().map_err(of_session)?.upgrade_for_ballista();
     Ok(config
+        .with_option_extension(ShuffleSettings::default())
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
         // It plans from logical plans, and those stay with the client.
         .set_bool(BALLISTA_ADAPTIVE_PLANNER_ENABLED, false)

@@ -1,32 +1,42 @@
 //! A stage's plan as an executor runs it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ballista_core::JobId;
+use ballista_core::execution_plans::sort_shuffle::SortShuffleWriterExec;
 use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionConfig;
 use yeoul_sql::distributed::Workplace;
 
 use crate::failure;
-use crate::orders::in_order;
+use crate::orders::{in_order, in_order_of};
+use crate::shuffle::{self, MapTask, ShuffleSettings, Shuffles};
 
 /// Engine that makes tasks of plans.
 pub(crate) struct StageEngine {
+    tools: Arc<Tools>,
+}
+
+/// What all tasks of an executor use.
+struct Tools {
     workplace: Workplace,
+    shuffles: Shuffles,
     ballista: DefaultExecutionEngine,
 }
 
 impl StageEngine {
     pub(crate) fn new(workplace: Workplace) -> Self {
-        Self { workplace, ballista: DefaultExecutionEngine::new() }
+        let (shuffles, ballista) = (Shuffles::default(), DefaultExecutionEngine::new());
+        Self { tools: Arc::new(Tools { workplace, shuffles, ballista }) }
     }
 }
 
@@ -41,31 +51,134 @@ impl ExecutionEngine for StageEngine {
         dir: &str,
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
-        let prepared = in_order(plan).and_then(|plan| self.workplace.prepared(plan, config.options()));
+        let tools = Arc::clone(&self.tools);
+        let given = Given { job, stage, task, partitions, dir: dir.to_owned(), config: config.clone() };
+        let prepared = in_order(plan).and_then(|plan| tools.workplace.prepared(plan, config.options()));
         let plan = prepared.map_err(failure::sent)?;
-        let scanned = Arc::clone(&plan);
-        let ballista =
-            self.ballista.create_query_stage_exec(job, stage, task, partitions, plan, dir, config)?;
-        Ok(Arc::new(Stage { workplace: self.workplace.clone(), scanned, ballista }))
+        let run = Mutex::new(tools.run_of(&given, Arc::clone(&plan)).map_err(failure::sent)?);
+        Ok(Arc::new(Stage { tools, given, plan, run }))
+    }
+}
+
+/// What the scheduler says of a task, beside its plan.
+struct Given {
+    job: JobId,
+    stage: usize,
+    task: usize,
+    partitions: Vec<usize>,
+    dir: String,
+    config: SessionConfig,
+}
+
+/// Run of a task: its rows go to a shuffle, or to the executor's disk.
+#[derive(Clone)]
+enum Run {
+    Map(Arc<MapTask>),
+    Ballistas(Arc<dyn QueryStageExecutor>),
+}
+
+impl Tools {
+    fn run_of(&self, given: &Given, mut plan: Arc<dyn ExecutionPlan>) -> Result<Run> {
+        if let Some(application) = ShuffleSettings::application_of(given.config.options()) {
+            plan = shuffle::reading(plan, &self.shuffles, application)?;
+            if let Some(map) = self.map_task(given, application, &plan)? {
+                return Ok(Run::Map(Arc::new(map)));
+            }
+        }
+        let Given { job, stage, task, partitions, dir, config } = given;
+        let (job, partitions) = (job.clone(), partitions.clone());
+        let made =
+            self.ballista.create_query_stage_exec(job, *stage, *task, partitions, plan, dir, config)?;
+        Ok(Run::Ballistas(made))
+    }
+
+    /// The task that writes to a shuffle; none of a stage whose rows are not divided by a hash.
+    fn map_task(
+        &self,
+        given: &Given,
+        application: &str,
+        plan: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Option<MapTask>> {
+        let Some(writer) = plan.downcast_ref::<SortShuffleWriterExec>() else { return Ok(None) };
+        let children = plan.children();
+        let (Partitioning::Hash(by, count), [input]) =
+            (writer.shuffle_output_partitioning(), children.as_slice())
+        else {
+            return internal_err!("a stage divides its rows otherwise than by a hash");
+        };
+        Ok(Some(MapTask {
+            shuffles: self.shuffles.clone(),
+            application: application.to_owned(),
+            job: given.job.clone(),
+            stage: given.stage,
+            by: by.clone(),
+            partitions: *count,
+            input: Arc::clone(input),
+        }))
     }
 }
 
 /// A task, whose files are those that the query was planned with, and whose errors say what they are.
 struct Stage {
-    workplace: Workplace,
-    scanned: Arc<dyn ExecutionPlan>,
-    ballista: Arc<dyn QueryStageExecutor>,
+    tools: Arc<Tools>,
+    given: Given,
+    /// The plan, as it suits this process.
+    plan: Arc<dyn ExecutionPlan>,
+    /// The last run.
+    run: Mutex<Run>,
+}
+
+impl Stage {
+    fn run(&self) -> MutexGuard<'_, Run> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The task of Ballista's, if it is one.
+    fn ballistas(&self) -> Option<Arc<dyn QueryStageExecutor>> {
+        match &*self.run() {
+            Run::Map(_) => None,
+            Run::Ballistas(run) => Some(Arc::clone(run)),
+        }
+    }
+
+    /// Runs what there is to run.
+    async fn once(&self, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
+        let run = self.run().clone();
+        let ran = async {
+            match run {
+                Run::Map(map) => map.run(context).await,
+                Run::Ballistas(run) => run.execute_query_stage(self.given.task, context).await,
+            }
+        };
+        self.tools.workplace.while_memory_lasts(ran).await
+    }
+
+    /// Runs it, and again with joins that spill if memory runs out.
+    async fn spilling_at_need(&self, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
+        let workplace = &self.tools.workplace;
+        workplace.check_files(&self.plan).await?;
+        let error = match self.once(Arc::clone(&context)).await {
+            Err(error) if failure::is_short_of_memory(&error) => error,
+            ended => return ended,
+        };
+        let Some(spilling) = workplace.spilling(&self.plan)? else { return Err(error) };
+        tracing::info!(job = %self.given.job, stage = self.given.stage, "a task runs again with joins that spill: {error}");
+        let spilling = in_order_of(&self.plan, spilling)?;
+        *self.run() = self.tools.run_of(&self.given, spilling)?;
+        workplace.settle().await;
+        self.once(context).await
+    }
 }
 
 impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.ballista.fmt(f)
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.ballista.fmt(f)
+        displayable(self.plan.as_ref()).indent(false).fmt(f)
     }
 }
 
@@ -73,14 +186,10 @@ impl fmt::Display for Stage {
 impl QueryStageExecutor for Stage {
     async fn execute_query_stage(
         &self,
-        task: usize,
+        _: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        let ran = async {
-            self.workplace.check_files(&self.scanned).await?;
-            self.ballista.execute_query_stage(task, context).await
-        };
-        self.workplace.while_memory_lasts(ran).await.map_err(failure::sent)
+        self.spilling_at_need(context).await.map_err(failure::sent)
     }
 
     /// None: tasks of a stage have other operators where they have other partitions, and the scheduler would forget a task with others than
@@ -90,14 +199,14 @@ impl QueryStageExecutor for Stage {
     }
 
     fn collect_runtime_stats_reports(&self) -> Vec<RuntimeStatsReport> {
-        self.ballista.collect_runtime_stats_reports()
+        self.ballistas().map(|run| run.collect_runtime_stats_reports()).unwrap_or_default()
     }
 
     fn collect_window_state_reports(&self) -> Result<Vec<WindowStateReport>> {
-        self.ballista.collect_window_state_reports()
+        self.ballistas().map_or_else(|| Ok(Vec::new()), |run| run.collect_window_state_reports())
     }
 
     fn collect_column_stats(&self) -> Vec<TaskColumnStats> {
-        self.ballista.collect_column_stats()
+        self.ballistas().map(|run| run.collect_column_stats()).unwrap_or_default()
     }
 }

@@ -29,7 +29,7 @@ const REFUSED_PERCENT_MAX: usize = 5;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_statement_is_answered_rightly_or_refused() {
-    let (address, _work) = started::cluster().await;
+    let servers = started::cluster().await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../judges/sql/wrong_answers");
     let (mut faults, mut count, mut refused) = (Vec::new(), 0, 0);
     for entry in fs::read_dir(&folder).unwrap() {
@@ -38,7 +38,7 @@ async fn each_statement_is_answered_rightly_or_refused() {
             continue;
         }
         let options = Options { threads: Some(3), ..Options::default() };
-        let cluster = Cluster::new(&address, true).unwrap();
+        let cluster = Cluster::new(&servers.scheduler, true).unwrap();
         let files = tempfile::tempdir().unwrap();
         let session = Session::with_queries(options, Arc::new(cluster)).unwrap();
         for case in cases(&fs::read_to_string(&path).unwrap()).unwrap() {

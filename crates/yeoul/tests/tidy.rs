@@ -121,7 +121,7 @@ const IO: [&str; 14] = [
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
 const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("base", &[]),
-    ("cluster", &["base", "dialect", "sql"]),
+    ("cluster", &["base", "console", "dialect", "net", "shuffle", "sql"]),
     ("console", &["base"]),
     ("dialect", &["base"]),
     ("dfs", &["base", "console", "disk", "erasure", "journal", "memory", "net", "settings"]),

@@ -3,16 +3,31 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use yeoul_cluster::{executor, scheduler};
+use yeoul_cluster::executor;
+use yeoul_cluster::scheduler::{self, ShuffleOptions};
+use yeoul_shuffle::{master, worker};
 use yeoul_sql::Options;
 
-/// A scheduler with two executors, and the folder that they work in.
-pub async fn cluster() -> (String, tempfile::TempDir) {
+/// A scheduler with two executors and a shuffle.
+pub struct Started {
+    pub scheduler: String,
+    _work: tempfile::TempDir,
+    _shuffle: (master::Handle, worker::Handle),
+}
+
+pub async fn cluster() -> Started {
+    let work = tempfile::tempdir().unwrap();
+    let master = master::Server::start(master::Options::embedded()).await.unwrap();
+    let masters = vec![master.address().to_string()];
+    let worker = worker::Options::embedded(masters.clone(), work.path().join("shuffle"));
+    let worker = worker::Server::start(worker).await.unwrap();
+    master.wait_for_workers(1, Duration::from_secs(10)).await.unwrap();
     let host = "127.0.0.1".to_owned();
-    let server = scheduler::Server::bind(scheduler::Options { host: host.clone(), port: 0 }).await.unwrap();
+    let shuffle = Some(ShuffleOptions { masters, copies: 1, port: 0 });
+    let options = scheduler::Options { host: host.clone(), port: 0, http_port: None, shuffle };
+    let server = scheduler::Server::bind(options).await.unwrap();
     let address = server.address().to_string();
     tokio::spawn(server.serve());
-    let work = tempfile::tempdir().unwrap();
     for number in 0..2 {
         let dir = work.path().join(number.to_string());
         std::fs::create_dir(&dir).unwrap();
@@ -27,7 +42,7 @@ pub async fn cluster() -> (String, tempfile::TempDir) {
         tokio::spawn(executor::run(options));
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    (address, work)
+    Started { scheduler: address, _work: work, _shuffle: (master, worker) }
 }
 
 fn free_port() -> u16 {

@@ -1,15 +1,17 @@
-//! A cluster on one machine: a scheduler in this process, and executors in processes of their own.
+//! A cluster on one machine: a scheduler and a shuffle in this process, and executors in processes of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::process::{Child, Command};
 use tracing::level_filters::LevelFilter;
 use yeoul_base::{ByteSize, Error, ErrorKind, Result};
-use yeoul_cluster::scheduler;
+use yeoul_cluster::scheduler::{self, ShuffleOptions};
+use yeoul_shuffle::{master, worker};
 
-use super::SCHEDULER_PORT;
+use super::{HTTP_PORT, SCHEDULER_PORT};
 use crate::daemon::announce;
 use crate::exit::Stop;
 use crate::port::port;
@@ -17,7 +19,13 @@ use crate::port::port;
 /// The most executors on one machine.
 const EXECUTORS_MAX: u16 = 64;
 
-/// Run a scheduler and some executors on this machine
+/// Memory of the process up to which the shuffle's worker keeps rows off the disk.
+const SHUFFLE_MEMORY_BYTES: u64 = 512 << 20;
+
+/// Time for the shuffle's worker to find its master.
+const WORKER_AWAITED: Duration = Duration::from_secs(10);
+
+/// Run a scheduler, a shuffle and some executors on this machine
 #[derive(Args, Debug)]
 pub(super) struct LocalArgs {
     /// How many executors, 1 to 64
@@ -36,21 +44,37 @@ pub(super) struct LocalArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
+    /// Where the rows between stages are: in a shuffle, which keeps them when an executor dies, or on the disks of executors (off)
+    #[arg(long, value_name = "WHERE", default_value = "on", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
+    shuffle: bool,
+
     /// The port for clients and executors; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = SCHEDULER_PORT, value_parser = port, allow_negative_numbers = true)]
     port: u16,
+
+    /// The port for pages, /api/v1 and metrics; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = HTTP_PORT, value_parser = port, allow_negative_numbers = true)]
+    http_port: u16,
 }
 
 pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
     let mut stop = Stop::listen()?;
     let host = "127.0.0.1".to_owned();
-    let server = scheduler::Server::bind(scheduler::Options { host, port: args.port }).await?;
+    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    std::fs::create_dir_all(&parent)?;
+    let dir = tempfile::Builder::new().prefix("yeoul-cluster-").tempdir_in(&parent)?;
+    let service = if args.shuffle { Some(Shuffle::start(dir.path()).await?) } else { None };
+    let shuffle = service.as_ref().map(|service| ShuffleOptions {
+        masters: vec![service.master.address().to_string()],
+        copies: 1,
+        port: 0,
+    });
+    let options = scheduler::Options { host, port: args.port, http_port: Some(args.http_port), shuffle };
+    let server = scheduler::Server::bind(options).await?;
     let address = server.address().to_string();
-    let dir = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    std::fs::create_dir_all(&dir)?;
     // Their sockets wait until it serves.
     let mut executors: Vec<Child> =
-        (0..args.executors).map(|_| executor(&args, &address, &dir, log)).collect::<Result<_>>()?;
+        (0..args.executors).map(|_| executor(&args, &address, dir.path(), log)).collect::<Result<_>>()?;
     // Their ends of the pipes close with this process; waiting for one would close it before.
     let _pipes: Vec<_> = executors.iter_mut().map(|executor| executor.stdin.take()).collect();
     announce(&address);
@@ -66,7 +90,27 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
     }
 }
 
-fn executor(args: &LocalArgs, scheduler: &str, dir: &std::path::Path, log: LevelFilter) -> Result<Child> {
+/// Shuffle service in this process, until it is dropped. It dies with the scheduler, whose jobs it serves: a second copy of a row would
+/// save nothing.
+struct Shuffle {
+    master: master::Handle,
+    _worker: worker::Handle,
+}
+
+impl Shuffle {
+    async fn start(dir: &Path) -> Result<Self> {
+        let master = master::Server::start(master::Options::embedded()).await?;
+        let options = worker::Options {
+            memory_bytes: SHUFFLE_MEMORY_BYTES,
+            ..worker::Options::embedded([master.address().to_string()], dir.join("shuffle"))
+        };
+        let worker = worker::Server::start(options).await?;
+        master.wait_for_workers(1, WORKER_AWAITED).await?;
+        Ok(Self { master, _worker: worker })
+    }
+}
+
+fn executor(args: &LocalArgs, scheduler: &str, dir: &Path, log: LevelFilter) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["cluster", "executor", "--with-stdin", "--scheduler", scheduler]);
     command.arg("--spill-dir").arg(dir).args([

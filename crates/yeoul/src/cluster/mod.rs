@@ -23,16 +23,22 @@ use crate::port::port;
 /// Port of a scheduler that is not told another.
 const SCHEDULER_PORT: u16 = 50050;
 
+/// Port for what executors ask a scheduler about the shuffle.
+const SHUFFLE_PORT: u16 = 50051;
+
+/// Port for pages of a scheduler.
+const HTTP_PORT: u16 = 50052;
+
 /// Threads of a process that may wait for disks.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 const EXAMPLES: &str = "\
 Examples:
-  yeoul cluster local --executors 3 --memory 1GiB              all of it on this machine
+  yeoul cluster local --executors 3 --memory 1GiB              all of it on this machine, with a shuffle
   yeoul sql --cluster 127.0.0.1:50050 --shared-paths           its shell: local files are the same ones there
 
 On several machines:
-  yeoul cluster scheduler --host 10.0.0.1
+  yeoul cluster scheduler --host 10.0.0.1 --shuffle 10.0.0.9:9097
   yeoul cluster executor --scheduler 10.0.0.1:50050 --host 10.0.0.2 --memory 4GiB --spill-dir /data/1
   yeoul sql --cluster 10.0.0.1:50050 -c \"SELECT count(*) FROM 'hdfs://store/sales/**/*.parquet'\"
 
@@ -69,6 +75,22 @@ struct SchedulerArgs {
     /// The port for clients and executors; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = SCHEDULER_PORT, value_parser = port, allow_negative_numbers = true)]
     port: u16,
+
+    /// The port for pages, /api/v1 and metrics; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = HTTP_PORT, value_parser = port, allow_negative_numbers = true)]
+    http_port: u16,
+
+    /// Masters of `yeoul shuffle`, which keeps the rows between stages when an executor dies [default: executors keep them on their disks]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    shuffle: Vec<String>,
+
+    /// Workers of the shuffle that have each row, 1 or 2
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2), requires = "shuffle")]
+    shuffle_copies: u8,
+
+    /// The port for what executors ask about the shuffle; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = SHUFFLE_PORT, value_parser = port, allow_negative_numbers = true, requires = "shuffle")]
+    shuffle_port: u16,
 }
 
 /// Run tasks
@@ -125,7 +147,12 @@ pub fn run(args: ClusterArgs) -> ExitCode {
 
 async fn serve_scheduler(args: SchedulerArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
-    let server = scheduler::Server::bind(scheduler::Options { host: args.host, port: args.port }).await?;
+    let SchedulerArgs { host, port, http_port, shuffle, shuffle_copies, shuffle_port } = args;
+    let has_shuffle = !shuffle.is_empty();
+    let shuffle = scheduler::ShuffleOptions { masters: shuffle, copies: shuffle_copies, port: shuffle_port };
+    let shuffle = has_shuffle.then_some(shuffle);
+    let options = scheduler::Options { host, port, http_port: Some(http_port), shuffle };
+    let server = scheduler::Server::bind(options).await?;
     announce(&server.address().to_string());
     let may = "run queries with the rights of the executors";
     warn_of_exposure(Some(server.address()), may, "give --host an address of the cluster's own network");
