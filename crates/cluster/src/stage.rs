@@ -80,7 +80,7 @@ enum Run {
 impl Tools {
     fn run_of(&self, given: &Given, mut plan: Arc<dyn ExecutionPlan>) -> Result<Run> {
         if let Some(application) = ShuffleSettings::application_of(given.config.options()) {
-            plan = shuffle::reading(plan, &self.shuffles, application)?;
+            plan = shuffle::reading(plan, &self.shuffles, application, &given.dir)?;
             if let Some(map) = self.map_task(given, application, &plan)? {
                 return Ok(Run::Map(Arc::new(map)));
             }

@@ -9,7 +9,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{Distribution, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ReplaceChildrenOptions, replace_children_if_necessary,
 };
@@ -99,6 +99,15 @@ impl ExecutionPlan for NumberedExec {
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.input, &self.numbers]
+    }
+
+    /// One partition where one is numbered: Ballista takes out a merge that nobody asks for, and there would be more.
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        let of_input = match self.numbers.output_partitioning().partition_count() {
+            1 => Distribution::SinglePartition,
+            _ => Distribution::UnspecifiedDistribution,
+        };
+        vec![of_input, Distribution::UnspecifiedDistribution]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

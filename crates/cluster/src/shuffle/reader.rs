@@ -25,7 +25,8 @@ use super::payload::decoded;
 use super::place::Place;
 use super::{Shuffles, corrupt, failed};
 
-/// The plan of a task, in which what the tasks of other stages have put into shuffles is read from there.
+/// The plan of a task, in which what the tasks of other stages have put into shuffles is read from there, and the rest from executors, whose
+/// own files are below `dir`.
 ///
 /// # Errors
 /// `Internal` for locations of which only some are in a shuffle.
@@ -33,12 +34,14 @@ pub(crate) fn reading(
     plan: Arc<dyn ExecutionPlan>,
     shuffles: &Shuffles,
     application: &str,
+    dir: &str,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let reading = plan.transform_up(|node| {
         let Some(reader) = node.downcast_ref::<ShuffleReaderExec>() else { return Ok(Transformed::no(node)) };
         let mut places = reader.partition.iter().flatten();
         if !places.clone().any(|place| place.is_sort_shuffle) {
-            return Ok(Transformed::no(node));
+            let reader: Arc<dyn ExecutionPlan> = Arc::new(reader.with_work_dir(dir.to_owned()));
+            return Ok(Transformed::yes(reader));
         }
         if !places.all(|place| place.is_sort_shuffle) {
             let text = "a stage has written to a shuffle and to its disk";
