@@ -15,10 +15,12 @@ use crate::rules::Step;
 use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
-use crate::time::{date_format, time_functions, time_series, time_zone};
+use crate::time::{
+    calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
+};
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
-use crate::{Result, names, numbers, parse, plan, refuse, rules, text};
+use crate::{Result, aggregates, names, numbers, parse, plan, refuse, rules, text};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +95,10 @@ impl Dialect {
         list_functions::register(&mut state)?;
         time_functions::register(&mut state)?;
         time_series::register(&mut state);
+        strftime_functions::register(&mut state)?;
+        calendar_functions::register(&mut state)?;
         text::register(&mut state)?;
+        aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.

@@ -23,6 +23,7 @@ use crate::time::interval_extremes::IntervalExtreme;
 use crate::time::interval_part::IntervalPart;
 use crate::time::interval_products::IntervalProduct;
 use crate::time::interval_span::NormalInterval;
+use crate::time::strftime_functions::ParseTime;
 use crate::time::time_casts::TimeCast;
 use crate::time::time_zone::TimeZoneFunction;
 use crate::types::Identity;
@@ -38,6 +39,7 @@ enum Scalar {
     IntervalProduct(IntervalProduct),
     NormalInterval,
     OnlyValue,
+    ParseTime(ParseTime),
     /// DataFusion's own of this name, which a function of ours may stand for.
     Stock(String),
     TimeCast(TimeCast),
@@ -70,6 +72,7 @@ impl Scalar {
             .or_else(|| copy(function, Self::Identity))
             .or_else(|| copy(function, Self::IntervalPart))
             .or_else(|| copy(function, Self::IntervalProduct))
+            .or_else(|| copy(function, Self::ParseTime))
             .or_else(|| copy(function, Self::TimeCast))
             .or_else(|| copy(function, Self::Unordered))
             .or_else(|| {
@@ -89,6 +92,7 @@ impl Scalar {
             Self::IntervalProduct(function) => function.into(),
             Self::NormalInterval => NormalInterval.into(),
             Self::OnlyValue => OnlyValue.into(),
+            Self::ParseTime(function) => function.into(),
             Self::Stock(name) => stock_scalar(&name).ok_or_else(|| missing(&name))?.as_ref().clone(),
             Self::TimeCast(function) => function.into(),
             Self::TimeZone(zone) => TimeZoneFunction::of(&zone).into(),

@@ -75,8 +75,8 @@ SELECT DATE '2024-01-31' + i * INTERVAL '1 day' FROM (VALUES (0), (1), (NULL)) A
 --> 2024-02-01T00:00:00
 --> NULL
 
-SELECT strftime(now(), '%Y');
---> refused: to_char
+SELECT age(now(), now());
+--> refused: timestamp - timestamp
 
 SELECT typeof('a');
 --> VARCHAR

@@ -1,20 +1,34 @@
 //! What functions of Spark, DuckDB and PostgreSQL are written as here, if not by that name.
 
+/// Instead of functions that read JSON in texts.
+const FROM_FILES: &str = "a struct's field, s['a'], of a column that is read from an NDJSON file: functions do not read JSON in texts";
+
 /// Names of other systems, in order, with what to write.
-const WRITTEN_AS: [(&str, &str); 13] = [
+const WRITTEN_AS: [(&str, &str); 18] = [
     ("age", "timestamp - timestamp"),
+    ("dayname", "strftime(t, '%A'), which is DuckDB's dayname, or date_format(t, 'E'), which is Spark's"),
     ("dayofweek", "extract(dow FROM t)"),
-    ("json_extract", "json text is not read by functions; read the file as NDJSON"),
-    ("make_timestamp", "a text: '2024-01-05 10:00:00'::TIMESTAMP"),
-    ("mode", "GROUP BY x ORDER BY count(*) DESC LIMIT 1"),
+    ("from_json", FROM_FILES),
+    ("get_json_object", FROM_FILES),
+    ("json_extract", FROM_FILES),
+    ("json_extract_string", FROM_FILES),
+    ("json_tuple", FROM_FILES),
+    ("json_value", FROM_FILES),
+    ("kurtosis", "kurtosis_pop(x), which is Spark's kurtosis, or kurtosis_samp(x), which is DuckDB's"),
+    (
+        "monthname",
+        "strftime(t, '%B'), which is DuckDB's monthname, or date_format(t, 'MMM'), which is Spark's",
+    ),
     ("quantile", "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"),
     ("rand", "random()"),
     ("second", "extract(second FROM t)"),
-    ("split", "string_to_array(text, ',')"),
-    ("strftime", "to_char(t, '%Y-%m-%d')"),
-    ("strptime", "to_timestamp(text, '%Y-%m-%d')"),
+    ("skewness", "skewness_pop(x), which is Spark's skewness, or skewness_samp(x), which is DuckDB's"),
     ("struct_pack", "named_struct('a', 1)"),
     ("sysdate", "now()"),
+    (
+        "weekday",
+        "extract(dow FROM t) from Sunday 0 on, as in DuckDB, or extract(isodow FROM t) - 1 from Monday 0 on, as in Spark",
+    ),
 ];
 
 /// The expression to write instead of a function that is none here.
@@ -31,7 +45,7 @@ mod tests {
     #[test]
     fn the_names_are_in_order() {
         assert!(WRITTEN_AS.is_sorted_by(|(a, _), (b, _)| a < b));
-        assert_eq!(written_as("STRFTIME"), Some("to_char(t, '%Y-%m-%d')"));
+        assert_eq!(written_as("AGE"), Some("timestamp - timestamp"));
         assert_eq!(written_as("sum"), None);
     }
 }

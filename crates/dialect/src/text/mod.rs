@@ -1,12 +1,18 @@
 //! Functions of texts that DataFusion has not.
 //!
+//! - [`brace_pattern`], [`percent_pattern`]: patterns of texts of values; [`printf`]: the functions that have them;
 //! - [`hex`]: `hex` and `unhex`;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
-//! - [`rows`]: functions that are computed row by row.
+//! - [`rows`]: functions that are computed row by row;
+//! - [`split`]: parts of a text between separators.
 
+mod brace_pattern;
 mod hex;
+mod percent_pattern;
+mod printf;
 mod regexp_extract;
 mod rows;
+mod split;
 
 use std::sync::Arc;
 
@@ -22,8 +28,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in [
         ScalarUDF::from(hex::Hex::default()),
         ScalarUDF::from(hex::Unhex::default()),
+        ScalarUDF::from(printf::Printf::Both),
+        ScalarUDF::from(printf::Printf::FormatString),
+        ScalarUDF::from(printf::Printf::Format),
         ScalarUDF::from(regexp_extract::RegexpExtract::one()),
         ScalarUDF::from(regexp_extract::RegexpExtract::all()),
+        ScalarUDF::from(split::Split::by_either()),
+        ScalarUDF::from(split::Split::by_regex()),
     ] {
         state.register_udf(Arc::new(function))?;
     }

@@ -1,5 +1,6 @@
 //! Dates, times, intervals and zones, where Arrow and DataFusion mean something else than SQL.
 //!
+//! - [`calendar`]: arithmetic of the calendar; [`calendar_functions`]: the functions that have it;
 //! - [`date_arithmetic`]: a date and an interval;
 //! - [`date_format`]: with Spark's patterns; [`patterns`]: refuses patterns of `to_char` that are those of another system;
 //! - [`dates_as_timestamps`]: dates compared with timestamps; [`finer_literals`]: columns compared with literals of a finer unit;
@@ -7,11 +8,14 @@
 //! - [`interval_extremes`]: `min` and `max` of intervals; [`interval_span`]: the length of one; [`interval_part`]: `extract` from one;
 //! - [`interval_products`]: intervals times numbers;
 //! - [`interval_text`]: intervals as they are written; [`time_text`]: times as they are shown;
+//! - [`strftime`]: DuckDB's patterns of times; [`strftime_functions`]: the functions that have them;
 //! - [`time_casts`]: between times and texts, and times with and without a zone; [`time_values`] puts them into plans;
 //! - [`time_functions`]: `now`, `to_timestamp`, `date_trunc` and `date_bin` in microseconds; [`time_bins`] has the last two;
 //! - [`time_series`]: `generate_series` of timestamps in a `FROM`;
 //! - [`time_zone`]: `AT TIME ZONE`.
 
+mod calendar;
+pub(crate) mod calendar_functions;
 pub(crate) mod date_arithmetic;
 pub(crate) mod date_format;
 pub(crate) mod dates_as_timestamps;
@@ -24,6 +28,8 @@ pub(crate) mod interval_products;
 pub(crate) mod interval_span;
 pub(crate) mod interval_text;
 pub(crate) mod patterns;
+mod strftime;
+pub(crate) mod strftime_functions;
 mod time_bins;
 pub(crate) mod time_casts;
 pub(crate) mod time_functions;

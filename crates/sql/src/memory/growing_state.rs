@@ -21,13 +21,16 @@ use yeoul_memory::ProcessMemory;
 use yeoul_dialect::framed_accumulator::{Frame, Framed, Room, Step};
 
 /// Functions whose accumulators keep something of every row, or of every distinct value.
-const GROWING: [&str; 9] = [
+const GROWING: [&str; 12] = [
     "approx_distinct",
     "approx_median",
     "approx_percentile_cont",
     "approx_percentile_cont_with_weight",
     "array_agg",
+    "entropy",
+    "histogram",
     "median",
+    "mode",
     "nth_value",
     "percentile_cont",
     "string_agg",
@@ -323,10 +326,11 @@ impl Frame for Charge {
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::Int64Array;
+    use datafusion::execution::session_state::SessionStateBuilder;
     use datafusion::functions_aggregate::all_default_aggregate_functions;
-    use datafusion::prelude::SessionContext;
 
     use super::*;
+    use crate::settings::DIALECT;
 
     /// Those whose state is as large for a million rows as for one, but for texts and lists, of which they keep one or two.
     const CONSTANT: [&str; 30] = [
@@ -373,7 +377,8 @@ mod tests {
 
     #[test]
     fn a_session_with_a_limit_has_charged_functions_of_the_same_names() {
-        let mut state = SessionContext::new().state();
+        let builder = SessionStateBuilder::new().with_default_features();
+        let mut state = DIALECT.session_state(builder, &[]).unwrap();
         GrowingState::register(&mut state, &ProcessMemory::watch(None).unwrap()).unwrap();
         for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
             let function = state.udaf(name).unwrap();

@@ -28,7 +28,7 @@ use crate::Error;
 use crate::answer::room_hint;
 
 /// The functions, and how large their values are.
-const MEASURED: [(&str, Measure); 10] = [
+const MEASURED: [(&str, Measure); 15] = [
     ("repeat", Measure::Repeated),
     ("lpad", Measure::Padded),
     ("rpad", Measure::Padded),
@@ -39,6 +39,11 @@ const MEASURED: [(&str, Measure); 10] = [
     ("replace", Measure::Replaced),
     ("concat", Measure::Joined),
     ("concat_ws", Measure::Joined),
+    ("split", Measure::Joined),
+    ("string_split_regex", Measure::Joined),
+    ("printf", Measure::Written),
+    ("format_string", Measure::Written),
+    ("format", Measure::Written),
 ];
 
 /// What is asked for less is not worth a look at the process.
@@ -68,6 +73,8 @@ enum Measure {
     Replaced,
     /// Texts one after the other.
     Joined,
+    /// A pattern whose fields are the values.
+    Written,
 }
 
 /// A stock function that asks first.
@@ -146,6 +153,11 @@ impl Measure {
             }
             Self::Replaced => bytes(0),
             Self::Joined => 0,
+            Self::Written => {
+                let values = (1..columns.len()).map(bytes).fold(0, u64::saturating_add);
+                let fields = columns.first().map_or(0, |pattern| pattern.fields(row));
+                bytes(0).saturating_add(values.saturating_mul(fields))
+            }
         })
     }
 }
@@ -239,6 +251,16 @@ impl Column {
             }
             _ => None,
         }
+    }
+
+    /// Fields of a pattern, at most: each begins with one of these letters, and may write the same value again.
+    fn fields(&self, row: usize) -> u64 {
+        let pattern = match (self.place(row), self.values.data_type()) {
+            (Some(row), DataType::Utf8) => self.values.as_string::<i32>().value(row),
+            (Some(row), DataType::Utf8View) => self.values.as_string_view().value(row),
+            _ => return 0,
+        };
+        pattern.matches(['%', '{']).count() as u64
     }
 
     fn is_ascii(&self, row: usize) -> bool {
