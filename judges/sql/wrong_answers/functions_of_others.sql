@@ -157,3 +157,86 @@ SELECT kurtosis(x) FROM w;
 
 SELECT product(x), product(x) FILTER (WHERE x > 2) FROM (VALUES (1e300), (1e300)) AS v(x);
 --> inf | inf
+
+-- Clauses.
+SELECT x FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) AS v(x) ORDER BY x LIMIT 33%;
+--> 1
+--> 2
+--> 3
+
+SELECT x FROM (VALUES (1), (2), (3), (4)) AS v(x) ORDER BY x DESC LIMIT 50 PERCENT OFFSET 1;
+--> 3
+--> 2
+
+SELECT count(*) FROM (SELECT x FROM w UNION ALL SELECT x FROM w LIMIT 12.5%);
+--> 1
+
+SELECT k, count(*) AS c FROM w GROUP BY k ORDER BY c LIMIT 50%;
+--> y | 1
+
+SELECT x FROM w LIMIT 0%;
+--> no rows
+
+SELECT x FROM w LIMIT 150%;
+--> refused: a number from 0 to 100
+
+SELECT x FROM w LIMIT 7 % 5 OFFSET 5;
+--> NULL
+
+SELECT 'abc' GLOB 'a*', 'abc' GLOB 'a?c', 'abc' GLOB '[!a]bc', 'ABC' GLOB 'a*', NULL GLOB 'a', NOT 'abc' GLOB 'b*', 'a*c' GLOB 'a\*c';
+--> true | true | false | false | NULL | true | true
+
+SELECT 'b' GLOB '[^a]';
+--> refused: systems read in two ways
+
+SELECT 1 AS glob;
+--> 1
+
+CREATE TABLE named (a INT, b TEXT, c INT);
+
+INSERT INTO named BY NAME SELECT 'x' AS b, 1 AS a;
+
+INSERT INTO named BY NAME (SELECT 2 AS c, 3 AS a);
+
+SELECT a, b, c FROM named ORDER BY a;
+--> 1 | x | NULL
+--> 3 | NULL | 2
+
+INSERT INTO named BY NAME SELECT 1 AS z;
+--> refused: z
+
+DESCRIBE FUNCTION no_such_function;
+--> no rows
+
+DESCRIBE FUNCTION Zeroifnull;
+--> zeroifnull | NULL | [x] | NULL | SCALAR | 0 for null | zeroifnull(x)
+
+SELECT get_json_object('{"a":1}', '$.a');
+--> refused: NDJSON
+
+SHOW DATABASES;
+--> refused: SHOW SCHEMAS
+
+CREATE SCHEMA other;
+
+SHOW SCHEMAS;
+--> datafusion | other
+--> datafusion | public
+
+CREATE TABLE other.only_there AS SELECT 1 AS a;
+
+SELECT count(*) FROM only_there;
+--> refused: only_there
+
+USE other;
+
+SELECT a FROM only_there;
+--> 1
+
+USE public;
+
+SELECT a FROM only_there;
+--> refused: only_there
+
+USE nowhere;
+--> refused: there is no schema 'nowhere'

@@ -7,10 +7,10 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::summaries;
+use super::{globs, summaries};
 
-/// The grammar: [`GenericDialect`], with lambdas (`x -> x + 1`), `_` between digits, `a DIV b`, `LONG`,
-/// `DROP MACRO` and `SUMMARIZE`.
+/// The grammar: [`GenericDialect`], with lambdas (`x -> x + 1`), `_` between digits, `a DIV b`, `a GLOB 'b*'`,
+/// `LONG`, `DROP MACRO` and `SUMMARIZE`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grammar;
 
@@ -53,12 +53,19 @@ impl Dialect for Grammar {
         true
     }
 
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        globs::precedence(self, parser).map(Ok)
+    }
+
     fn parse_infix(
         &self,
         parser: &mut Parser<'_>,
         left: &Expr,
         _precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
+        if let Some(matched) = globs::read(parser, left) {
+            return Some(matched);
+        }
         if !parser.parse_keyword(Keyword::DIV) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, TableFactor};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::grammar::Grammar;
 
@@ -34,9 +34,13 @@ pub(crate) fn select(query: &mut Query) -> &mut Select {
     }
 }
 
-fn parsed<T>(text: &str, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> T {
+/// The tokens of a text of ours.
+pub(super) fn tokens(text: &str) -> Vec<Token> {
     let tokens = Tokenizer::new(&Grammar, text).tokenize();
-    let tokens = tokens.unwrap_or_else(|error| panic!("the template {text}: {error}"));
-    let mut parser = Parser::new(&Grammar).with_tokens(tokens);
+    tokens.unwrap_or_else(|error| panic!("the template {text}: {error}"))
+}
+
+fn parsed<T>(text: &str, parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>) -> T {
+    let mut parser = Parser::new(&Grammar).with_tokens(tokens(text));
     parse(&mut parser).unwrap_or_else(|error| panic!("the template {text}: {error}"))
 }

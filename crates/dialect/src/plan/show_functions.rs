@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ShowStatementFilter, Statement as Sql};
 
@@ -32,8 +32,10 @@ pub(super) fn with_defined(
     let values = values.collect::<Result<Vec<_>>>()?;
     let mut defined = LogicalPlanBuilder::values_with_schema(values, &schema)?;
     if let Some(ShowStatementFilter::Like(pattern)) = filter {
+        // Rows that are written out have columns of other names; the first is that of the function.
+        let name = Expr::Column(defined.schema().columns()[0].clone());
         // Its quotes were doubled for DataFusion's text.
-        defined = defined.filter(col("function_name").like(lit(pattern.replace("''", "'"))))?;
+        defined = defined.filter(name.like(lit(pattern.replace("''", "'"))))?;
     }
     Ok(LogicalPlanBuilder::from(plan).union(defined.build()?)?.build()?)
 }

@@ -13,7 +13,7 @@ use yeoul_base::ErrorKind;
 use super::describe::with_type_names;
 use super::relations::Relations;
 use super::show_functions::with_defined;
-use super::{size, summary};
+use super::{insert_by_name, size, summary, used_schema};
 use crate::functions::macros;
 use crate::names::join_mark::mark;
 use crate::names::join_names::name_columns;
@@ -43,13 +43,18 @@ pub(crate) async fn planned(
     {
         return Ok(LogicalPlanBuilder::empty(false).build()?);
     }
-    let summarizing = match &mut statement {
+    used_schema::translate(&mut statement, state)?;
+    let inner = match &mut statement {
         Statement::Explain(explain) => explain.statement.as_mut(),
         statement => statement,
     };
-    if let Some(query) = summary::asked(summarizing) {
+    if let Some(query) = summary::asked(inner) {
         let plan = Box::pin(planned(query.clone(), questions.clone(), state)).await?;
-        *summarizing = summary::of(query, plan.schema().as_arrow());
+        *inner = summary::of(query, plan.schema().as_arrow());
+    }
+    if let Some(query) = insert_by_name::asked(inner) {
+        let plan = Box::pin(planned(query, questions.clone(), state)).await?;
+        insert_by_name::name_columns(inner, plan.schema().as_arrow());
     }
     let relations = Arc::new(Relations::default());
     state.register_relation_planner(Arc::clone(&relations) as _)?;

@@ -18,6 +18,7 @@ use super::ties;
 use super::walk::Walk;
 use crate::Result;
 use crate::names::normalized;
+use crate::parse::other_statements::SHARE;
 
 impl Walk<'_> {
     /// A subquery of an expression, or a lateral one.
@@ -33,6 +34,7 @@ impl Walk<'_> {
         let may_make_a_table = mem::replace(&mut self.may_make_a_table, false);
         order_all_columns(query);
         honour_fetch(query)?;
+        honour_share(query)?;
         if self.is_inside {
             ties::distinct_on(query)?;
         }
@@ -263,6 +265,24 @@ fn honour_fetch(query: &mut Query) -> Result<()> {
         LimitClause::LimitOffset { limit: Some(_), offset: _, limit_by: _ }
         | LimitClause::OffsetCommaLimit { offset: _, limit: _ } => Err(Clause::FetchAndLimit.error()),
     }
+}
+
+/// Writes `LIMIT … %` as a window function.
+fn honour_share(query: &mut Query) -> Result<()> {
+    let Some(LimitClause::LimitOffset { limit, offset, limit_by: _ }) = &mut query.limit_clause else {
+        return Ok(());
+    };
+    let Some(Expr::Function(call)) = limit.as_ref() else { return Ok(()) };
+    let is_marked =
+        call.name.0.first().and_then(|part| part.as_ident()).is_some_and(|name| name.value == SHARE);
+    if !is_marked {
+        return Ok(());
+    }
+    let percent = call.args.to_string();
+    let percent = percent.trim_matches(['(', ')']).to_owned();
+    let offset = offset.as_ref().map(|offset| offset.value.clone());
+    *limit = None;
+    ties::with_share(query, &percent, offset)
 }
 
 /// Keeps what stands around the `UNION` of a query in `WITH RECURSIVE`, which DataFusion drops.

@@ -43,6 +43,7 @@ clauses! {
     QuerySettings: "SETTINGS" => "SET name = value before the statement";
     QueryFormat: "FORMAT" => "--format csv|json|table|parquet|arrow, or COPY (…) TO 'file.csv'";
     FetchPercent: "FETCH … PERCENT" => "a number of rows, or a filter on percent_rank() OVER (ORDER BY …)";
+    LimitShare: "LIMIT of such a share of the rows" => "a number from 0 to 100 and %, behind a query whose ORDER BY names columns of the answer, and no other LIMIT";
     PipeOrder: "ASC, DESC and NULLS in |> AGGREGATE" => "|> ORDER BY behind it";
     PipePlace: "a place as a key of |> AGGREGATE" => "the name of the column";
     FetchAndLimit: "FETCH beside LIMIT" => "one of the two";
@@ -102,6 +103,7 @@ clauses! {
     LambdaTypes: "types of a lambda's parameters" => "the names alone";
     FloatScale: "FLOAT with a scale or of more than 53 bits" => "DOUBLE, REAL or DECIMAL(precision, scale)";
     FieldOptions: "OPTIONS of a field" => "leave them out";
+    ShowDatabases: "SHOW DATABASES" => "SHOW SCHEMAS: a schema is a database of Spark's";
     // DELETE, UPDATE, INSERT.
     ChangeLimit: "LIMIT or ORDER BY in DELETE and UPDATE" => "a WHERE that names the rows";
     ChangeReturning: "RETURNING or OUTPUT" => "a SELECT of the rows before";

@@ -95,6 +95,9 @@ impl Walk<'_> {
 /// Refuses what planning would leave out of a statement that contains no query.
 fn check(statement: &Statement) -> Result<()> {
     match statement {
+        Statement::ShowDatabases { terse: _, history: _, show_options: _ } => {
+            Err(Clause::ShowDatabases.error())
+        }
         Statement::ExplainTable { describe_alias: _, hive_format, has_table_keyword: _, table_name: _ } => {
             absent(hive_format, Clause::DescribeOption)
         }

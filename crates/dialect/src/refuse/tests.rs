@@ -22,6 +22,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::QuerySettings => ("clickhouse", "SELECT a FROM t SETTINGS max_threads = 1"),
         Clause::QueryFormat => ("clickhouse", "SELECT a FROM t FORMAT JSON"),
         Clause::FetchPercent => generic("SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY"),
+        Clause::LimitShare => generic("SELECT a FROM t LIMIT 150%"),
         Clause::PipeOrder => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY b DESC"),
         Clause::PipePlace => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY 2"),
         Clause::FetchAndLimit => generic("SELECT a FROM t LIMIT 1 FETCH FIRST 2 ROWS ONLY"),
@@ -86,6 +87,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         }
         Clause::FloatScale => generic("SELECT 1::float(54)"),
         Clause::FieldOptions => ("bigquery", "SELECT CAST(NULL AS STRUCT<x INT OPTIONS(description = 'd')>)"),
+        Clause::ShowDatabases => generic("SHOW DATABASES"),
         Clause::ChangeLimit => generic("DELETE FROM t LIMIT 1"),
         Clause::ChangeReturning => generic("DELETE FROM t RETURNING a"),
         Clause::ChangeTarget => generic("DELETE FROM t, u"),
@@ -151,8 +153,8 @@ fn each_refused_clause_is_refused_by_its_name() {
 
 /// The clauses that are refused, and the fields of syntax nodes about which the walk decides. A number that changes says that the walk
 /// decides about more or fewer: is that meant?
-const REFUSED: usize = 80;
-const FIELDS: usize = 355;
+const REFUSED: usize = 82;
+const FIELDS: usize = 361;
 
 /// The lines of the walk's source before its tests.
 fn sources() -> Vec<(String, String)> {

@@ -1,6 +1,7 @@
-//! `FETCH … WITH TIES`, and `DISTINCT ON` in subqueries, as conditions on window functions.
+//! `FETCH … WITH TIES`, `LIMIT … %`, and `DISTINCT ON` in subqueries, as conditions on window functions.
 //!
 //! - `ORDER BY k FETCH FIRST n ROWS WITH TIES` keeps the rows with `rank() OVER (ORDER BY k) <= n`: DataFusion has no `FETCH`.
+//! - `LIMIT p %` keeps those with `row_number() OVER (ORDER BY k) <= floor(count(*) OVER () * p / 100)`.
 //! - `DISTINCT ON (d) … ORDER BY k` keeps those with `row_number() OVER (PARTITION BY d ORDER BY k) <= 1`: DataFusion makes an aggregate
 //!   of it, with which it cannot join a subquery that names columns of the query around.
 
@@ -15,6 +16,7 @@ use super::refused::Clause;
 use super::syntax::{self, all_of, binary, derived, nested, number, plain};
 use crate::Result;
 use crate::names::normalized;
+use crate::parse::template;
 
 /// Keeps the first `quantity` rows behind `offset`, and all that are equal to the last of them in the keys of `ORDER BY`.
 ///
@@ -45,6 +47,43 @@ pub(super) fn with_ties(query: &mut Query, quantity: Expr, offset: Option<Expr>)
     let body = mem::replace(query.body.as_mut(), SetExpr::Select(Box::new(all_of(Vec::new()))));
     let mut select = all_of(vec![derived(plain(body), None)]);
     select.qualify = Some(at_most("rank", Vec::new(), keys, last));
+    *query.body = SetExpr::Select(Box::new(select));
+    Ok(())
+}
+
+/// Keeps a share of the rows, in percent, behind `offset`; a row that is not wholly in it is left out, as in DuckDB.
+///
+/// # Errors
+/// `Invalid` for a share that is not from 0 to 100, and with keys that only the query itself can name.
+pub(super) fn with_share(query: &mut Query, percent: &str, offset: Option<Expr>) -> Result<()> {
+    let is_share = percent.parse().is_ok_and(|percent: f64| (0.0..=100.0).contains(&percent));
+    if !is_share {
+        return Err(Clause::LimitShare.error());
+    }
+    let keys = match &query.order_by {
+        Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: _ }) => keys.clone(),
+        Some(OrderBy { kind: OrderByKind::All(_), interpolate: _ }) => return Err(Clause::LimitShare.error()),
+        None => Vec::new(),
+    };
+    let share = template::expr(&format!("floor(count(*) OVER () * {percent} / 100)"));
+    let last = match offset {
+        Some(offset) => binary(nested(offset), BinaryOperator::Plus, share),
+        None => share,
+    };
+    let is_plain = |select: &Select| select.distinct.is_none() && select.qualify.is_none();
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && is_plain(select)
+    {
+        let keys = resolved(&keys, select, Clause::LimitShare)?;
+        select.qualify = Some(at_most("row_number", Vec::new(), keys, last));
+        return Ok(());
+    }
+    if let Some(key) = keys.iter().find(|key| !matches!(key.expr, Expr::Identifier(_))) {
+        return Err(Clause::LimitShare.error_at(&key.expr));
+    }
+    let body = mem::replace(query.body.as_mut(), SetExpr::Select(Box::new(all_of(Vec::new()))));
+    let mut select = all_of(vec![derived(plain(body), None)]);
+    select.qualify = Some(at_most("row_number", Vec::new(), keys, last));
     *query.body = SetExpr::Select(Box::new(select));
     Ok(())
 }
