@@ -221,6 +221,7 @@ pub mod data_type {
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::datatypes::DataType;
+    use datafusion::common::config::ConfigOptions;
     use datafusion::logical_expr::Operator;
 
     use super::*;
@@ -228,7 +229,9 @@ mod tests {
     #[test]
     fn a_function_arrives_as_it_left() {
         let list = DataType::new_list(DataType::Decimal128(9, 2), true);
-        let functions: [ScalarUDF; 10] = [
+        let mut settings = ConfigOptions::default();
+        settings.execution.time_zone = Some("Asia/Seoul".to_owned());
+        let functions: [ScalarUDF; 11] = [
             AnyRange.into(),
             CheckedInteger::in_place_of(Operator::Plus, &DataType::Int32).unwrap().into(),
             CheckedResult::OneNan.into(),
@@ -236,6 +239,7 @@ mod tests {
             Identity::Cut.into(),
             IntervalPart::Epoch.into(),
             OnlyValue.into(),
+            ParseTime::new(&settings, true).into(),
             TimeCast::between(&DataType::Utf8, &"Timestamp(µs, \"Asia/Seoul\")".parse().unwrap(), true)
                 .unwrap()
                 .into(),

@@ -155,7 +155,8 @@ pub(crate) struct ParseTime {
 }
 
 impl ParseTime {
-    fn new(settings: &ConfigOptions, is_try: bool) -> Self {
+    /// The function of a session with these settings; `is_try` gives null for a text that is no time.
+    pub(crate) fn new(settings: &ConfigOptions, is_try: bool) -> Self {
         Self { zone: settings.execution.time_zone.as_deref().unwrap_or("UTC").into(), is_try }
     }
 
