@@ -179,7 +179,7 @@ fn job_table(jobs: &[JobOverview]) -> Table {
     let row = |job: &JobOverview| {
         let (tone, state) = state_of(job);
         vec![
-            Cell::text(job.job_id.to_string()),
+            Cell::text(&job.job_id),
             Cell::state(tone, state),
             Cell::ago(job.start_time, unix_ms(now())),
             Cell::number(job.completed_stages as u64),

@@ -58,7 +58,7 @@ mod tests {
         let texts = Arc::new(StringArray::from_iter_values((0..1000).map(|n| format!("text {n}"))));
         let rows = RecordBatch::try_new(schema(DataType::Int64), vec![numbers, texts]).unwrap();
         let payload = encoded(&rows).unwrap();
-        assert_eq!(decoded(&payload, &rows.schema()).unwrap(), [rows.clone()]);
+        assert_eq!(decoded(&payload, &rows.schema()).unwrap(), std::slice::from_ref(&rows));
         assert!(decoded(&payload, &schema(DataType::Int32)).is_err(), "rows of another schema");
         for cut in [0, 1, payload.len() / 2] {
             let cut = decoded(&payload[..cut], &rows.schema());
