@@ -1,5 +1,6 @@
 //! The scheduler's half: the application of its jobs' shuffles.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -57,16 +58,18 @@ impl ShuffleApplication {
         T: AsLogicalPlan + 'static,
         U: AsExecutionPlan + 'static,
     {
-        let mut before = HashSet::new();
         loop {
             tokio::time::sleep(LOOK_FOR_ENDED_JOBS_EVERY).await;
-            let running = scheduler.state.task_manager.get_running_job_cache();
-            let running: HashSet<String> = running.keys().map(ToString::to_string).collect();
-            // A job is taken for ended if two looks do not find it: it may have opened its first shuffle since the last.
-            let is_running =
-                |name: &str| job_of(name).is_some_and(|job| running.contains(job) || before.contains(job));
+            // Looked up when the names are known: a job runs before it opens one.
+            let (scheduler, running) = (scheduler.clone(), OnceCell::new());
+            let is_running = move |name: &str| {
+                let running: &HashSet<String> = running.get_or_init(|| {
+                    let running = scheduler.state.task_manager.get_running_job_cache();
+                    running.keys().map(ToString::to_string).collect()
+                });
+                job_of(name).is_some_and(|job| running.contains(job))
+            };
             self.application.retain(is_running).await;
-            before = running;
         }
     }
 }
