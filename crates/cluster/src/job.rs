@@ -33,7 +33,7 @@ use yeoul_sql::distributed::{Elsewhere, stores_of};
 
 use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
-use crate::{failure, joins, series, shuffle, single_tasks, whole};
+use crate::{failure, joins, series, shuffle, single_tasks, tables, whole};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
 const ASK_FIRST: Duration = Duration::from_millis(2);
@@ -87,7 +87,7 @@ impl Elsewhere for Cluster {
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         self.check_stores(&plan)?;
         single_tasks::check(&plan)?;
-        let whole = whole::read_whole(series::with_columns(plan)?)?;
+        let whole = whole::read_whole(series::with_columns(tables::with_one_schema(plan)?)?)?;
         let divided = joins::divided(whole, state.config().target_partitions())?;
         let numbered = shuffle::numbered(divided)?;
         let (written, plan) = self.codec.write(&numbered, &state.task_ctx())?;

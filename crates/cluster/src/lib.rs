@@ -8,7 +8,7 @@
 //! - [`scheduler`], [`executor`]: the two servers;
 //! - `plan_codec`: plans on the wire; `failure`: errors on the wire;
 //! - `exchanges`: operators between stages;
-//! - `joins`, `series`: operators that are sent in another form;
+//! - `joins`, `series`, `tables`: operators that are sent in another form;
 //! - `orders`: orders that operators of a stage rely on;
 //! - `single_tasks`: operators that only one process can run;
 //! - `shuffle`: exchanges whose rows outlive the executors that wrote them;
@@ -33,6 +33,7 @@ mod series;
 mod shuffle;
 mod single_tasks;
 mod stage;
+mod tables;
 mod watch;
 mod whole;
 

@@ -74,6 +74,14 @@ async fn statements_are_answered_as_in_one_process() {
         let error = answer(&session, folder.path(), sql).await.unwrap_err();
         assert!(error.contains(words), "{sql}: {error}");
     }
+    // Rows of a table, of which one statement knows less than the other.
+    for table in
+        ["CREATE TABLE t (n INT, b TEXT)", "INSERT INTO t VALUES (1, 'x')", "INSERT INTO t (n) VALUES (2)"]
+    {
+        answer(&session, folder.path(), table).await.unwrap();
+    }
+    let rows = answer(&session, folder.path(), "SELECT b, n FROM t ORDER BY n").await;
+    assert_eq!(rows, Ok(vec!["x | 1".to_owned(), "NULL | 2".to_owned()]));
     // A file that is another one than the query was planned for cannot be told apart later than this.
     let elsewhere =
         Session::with_queries(options(), Arc::new(Cluster::new(scheduler, false).unwrap())).unwrap();
