@@ -33,6 +33,7 @@ use yeoul_sql::distributed::{Elsewhere, stores_of};
 
 use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
+use crate::reruns::last_of_each;
 use crate::{failure, joins, series, shuffle, single_tasks, tables, whole};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
@@ -226,7 +227,9 @@ impl Job {
                 }
                 Some(job_status::Status::Successful(job)) => {
                     self.is_over = true;
-                    return Ok(job.partition_location);
+                    return Ok(last_of_each(job.partition_location, |place| {
+                        place.partition_id.as_ref().map(|partition| partition.partition_id)
+                    }));
                 }
                 _ => {}
             }

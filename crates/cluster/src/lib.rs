@@ -11,6 +11,7 @@
 //! - `joins`, `series`, `tables`: operators that are sent in another form;
 //! - `orders`: orders that operators of a stage rely on;
 //! - `single_tasks`: operators that only one process can run;
+//! - `reruns`: outputs of tasks that have run twice;
 //! - `shuffle`: exchanges whose rows outlive the executors that wrote them;
 //! - `stage`: a stage's plan as an executor runs it;
 //! - `whole`: sides of joins that one task reads whole;
@@ -28,6 +29,7 @@ mod limits;
 mod orders;
 mod pages;
 mod plan_codec;
+mod reruns;
 pub mod scheduler;
 mod series;
 mod shuffle;

@@ -19,6 +19,7 @@ use yeoul_sql::distributed::Workplace;
 
 use crate::failure;
 use crate::orders::{in_order, in_order_of};
+use crate::reruns;
 use crate::shuffle::{self, MapTask, ShuffleSettings, Shuffles};
 
 /// Engine that makes tasks of plans.
@@ -52,8 +53,14 @@ impl ExecutionEngine for StageEngine {
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
         let tools = Arc::clone(&self.tools);
-        let given = Given { job, stage, task, partitions, dir: dir.to_owned(), config: config.clone() };
-        let prepared = in_order(plan).and_then(|plan| tools.workplace.prepared(plan, config.options()));
+        let map = match plan.is::<SortShuffleWriterExec>() {
+            true => Some(shuffle::map_number(plan.as_ref()).map_err(failure::sent)?),
+            false => None,
+        };
+        let given = Given { job, stage, task, map, partitions, dir: dir.to_owned(), config: config.clone() };
+        let prepared = reruns::once(plan)
+            .and_then(in_order)
+            .and_then(|plan| tools.workplace.prepared(plan, config.options()));
         let plan = prepared.map_err(failure::sent)?;
         let run = Mutex::new(tools.run_of(&given, Arc::clone(&plan)).map_err(failure::sent)?);
         Ok(Arc::new(Stage { tools, given, plan, run }))
@@ -65,6 +72,8 @@ struct Given {
     job: JobId,
     stage: usize,
     task: usize,
+    /// The number of the map that it is, if it divides its rows by a hash.
+    map: Option<u64>,
     partitions: Vec<usize>,
     dir: String,
     config: SessionConfig,
@@ -85,10 +94,14 @@ impl Tools {
                 return Ok(Run::Map(Arc::new(map)));
             }
         }
-        let Given { job, stage, task, partitions, dir, config } = given;
+        let Given { job, stage, task, map, partitions, dir, config } = given;
         let (job, partitions) = (job.clone(), partitions.clone());
-        let made =
-            self.ballista.create_query_stage_exec(job, *stage, *task, partitions, plan, dir, config)?;
+        // Ballista calls files by their tasks.
+        let file = match map {
+            Some(map) => usize::try_from(shuffle::local_number(*task, *map)?).expect("64 bits"),
+            None => *task,
+        };
+        let made = self.ballista.create_query_stage_exec(job, *stage, file, partitions, plan, dir, config)?;
         Ok(Run::Ballistas(made))
     }
 
@@ -99,7 +112,9 @@ impl Tools {
         application: &str,
         plan: &Arc<dyn ExecutionPlan>,
     ) -> Result<Option<MapTask>> {
-        let Some(writer) = plan.downcast_ref::<SortShuffleWriterExec>() else { return Ok(None) };
+        let (Some(writer), Some(map)) = (plan.downcast_ref::<SortShuffleWriterExec>(), given.map) else {
+            return Ok(None);
+        };
         let children = plan.children();
         let (Partitioning::Hash(by, count), [input]) =
             (writer.shuffle_output_partitioning(), children.as_slice())
@@ -111,6 +126,7 @@ impl Tools {
             application: application.to_owned(),
             job: given.job.clone(),
             stage: given.stage,
+            map,
             by: by.clone(),
             partitions: *count,
             input: Arc::clone(input),

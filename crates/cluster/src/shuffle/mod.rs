@@ -26,7 +26,8 @@ use yeoul_dialect::Error;
 
 pub(crate) use application::ShuffleApplication;
 pub(crate) use executor::Shuffles;
-pub(crate) use numbered::{NumberedExec, numbered};
+pub(crate) use numbered::{NumberedExec, map_number, numbered};
+pub(crate) use place::{local_number, map_of};
 pub(crate) use reader::reading;
 pub(crate) use settings::ShuffleSettings;
 pub(crate) use writer::MapTask;

@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -16,7 +17,7 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, collect,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 
 /// The plan, in which what each exchange by a hash divides has numbered partitions.
@@ -67,18 +68,22 @@ impl NumberedExec {
             Err(inputs) => internal_err!("numbered partitions have {} inputs", inputs.len()),
         }
     }
+}
 
-    /// The number of a task's first partition: tasks of a stage have none in common.
-    ///
-    /// # Errors
-    /// `Internal` if it has none.
-    pub(super) async fn number(&self, context: &Arc<TaskContext>) -> Result<u64> {
-        let rows = collect(Arc::clone(&self.numbers), Arc::clone(context)).await?;
-        let numbers = rows.iter().filter_map(|rows| rows.column(0).as_primitive_opt::<UInt64Type>());
-        match numbers.flatten().flatten().min() {
-            Some(number) => Ok(number),
-            None => internal_err!("a task does not know which partition it is of"),
-        }
+/// The number of the map that a task of a stage is: that of its first partition, for tasks of a stage have none in common.
+///
+/// # Errors
+/// `Internal` if the plan does not say it.
+pub(crate) fn map_number(stage: &dyn ExecutionPlan) -> Result<u64> {
+    let children = stage.children();
+    let numbered = children.first().and_then(|input| input.downcast_ref::<NumberedExec>());
+    let scan = numbered.and_then(|numbered| numbered.numbers.downcast_ref::<DataSourceExec>());
+    let rows = scan.and_then(|scan| scan.data_source().downcast_ref::<MemorySourceConfig>());
+    let rows = rows.into_iter().flat_map(|rows| rows.partitions().iter().flatten());
+    let numbers = rows.filter_map(|rows| rows.column(0).as_primitive_opt::<UInt64Type>());
+    match numbers.flatten().flatten().min() {
+        Some(number) => Ok(number),
+        None => internal_err!("a task does not know which partition it is of"),
     }
 }
 

@@ -17,6 +17,26 @@ pub(crate) struct Place {
     pub attempt: AttemptId,
 }
 
+/// The map that the number of a file has, in a shuffle or on the disk of an executor.
+pub(crate) fn map_of(number: u64) -> u64 {
+    number & ((1 << MAP_BITS) - 1)
+}
+
+/// The number of a map's file on the disk of an executor, other ones for other tasks.
+///
+/// # Errors
+/// `ResourceExhausted` for a stage that is too large: 2^20 maps, or 2^43 tasks.
+pub(crate) fn local_number(task: usize, map: u64) -> Result<u64> {
+    let task = u64::try_from(task).ok().filter(|task| task >> (u64::BITS - 1 - MAP_BITS) == 0);
+    match task {
+        Some(task) if map >> MAP_BITS == 0 => Ok(task << MAP_BITS | map),
+        _ => {
+            let text = format!("map {map} is more than a stage can have");
+            Err(Error::new(ErrorKind::ResourceExhausted, text).with_hint("take fewer --threads").into())
+        }
+    }
+}
+
 impl Place {
     /// The number.
     ///
@@ -62,6 +82,12 @@ mod tests {
             let place = Place { partitions, map: MapId(map), attempt: AttemptId(attempt) };
             assert_eq!(Place::of_number(place.number().unwrap()), place);
         }
+        assert_eq!(
+            map_of(Place { partitions: 9, map: MapId(7), attempt: AttemptId(3) }.number().unwrap()),
+            7
+        );
+        assert_eq!(map_of(local_number(5, 7).unwrap()), 7);
+        assert!(local_number(0, 1 << 20).is_err() && local_number(1 << 43, 0).is_err());
         for (partitions, map, attempt) in
             [(1 << 32, 0, 0), (1, 1 << 20, 0), (1, -1, 0), (1, 0, 1 << 11), (1, 0, -1)]
         {

@@ -23,7 +23,7 @@ use yeoul_shuffle::ids::{MapId, PartitionId};
 use super::payload::encoded;
 use super::place::Place;
 use super::summary::{Summary, Written};
-use super::{NumberedExec, Shuffles, failed};
+use super::{Shuffles, failed};
 use crate::limits::{PAYLOAD_BYTES, TASK_BUFFERED_BYTES_MAX};
 
 /// Map task of a stage.
@@ -32,10 +32,11 @@ pub(crate) struct MapTask {
     pub application: String,
     pub job: JobId,
     pub stage: usize,
+    pub map: u64,
     /// Expressions whose hash decides the partition.
     pub by: Vec<Arc<dyn PhysicalExpr>>,
     pub partitions: usize,
-    /// The plan of its rows, in one partition, a [`NumberedExec`].
+    /// The plan of its rows, in one partition.
     pub input: Arc<dyn ExecutionPlan>,
 }
 
@@ -49,11 +50,7 @@ impl MapTask {
             let text = "a task of a shuffle has several partitions";
             return Err(Error::new(ErrorKind::Internal, text).into());
         }
-        let Some(numbered) = self.input.downcast_ref::<NumberedExec>() else {
-            let text = "a task does not know which one of its stage it is";
-            return Err(Error::new(ErrorKind::Internal, text).into());
-        };
-        let map = MapId(i32::try_from(numbered.number(&context).await?).unwrap_or(i32::MAX));
+        let map = MapId(i32::try_from(self.map).unwrap_or(i32::MAX));
         let shuffle = self.shuffles.open(&self.application, &self.job, self.stage, self.partitions).await?;
         let ended = match shuffle.begin(map).await.map_err(failed)? {
             Begun::Ended(ended) => {
