@@ -13,6 +13,7 @@
 //! - `single_tasks`: operators that only one process can run;
 //! - `reruns`: outputs of tasks that have run twice;
 //! - `shuffle`: exchanges whose rows outlive the executors that wrote them;
+//! - `slots`: how many tasks an executor may be given;
 //! - `stage`: a stage's plan as an executor runs it;
 //! - `whole`: sides of joins that one task reads whole;
 //! - `pages`, `counts`: the scheduler's HTTP;
@@ -34,6 +35,7 @@ pub mod scheduler;
 mod series;
 mod shuffle;
 mod single_tasks;
+mod slots;
 mod stage;
 mod tables;
 mod watch;

@@ -9,7 +9,7 @@ use ballista_core::error::BallistaError;
 use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
 use ballista_scheduler::SessionBuilder;
 use ballista_scheduler::cluster::BallistaCluster;
-use ballista_scheduler::cluster::memory::{InMemoryClusterState, InMemoryJobState};
+use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::start_grpc_service_with_listener;
 use ballista_scheduler::scheduler_server::SchedulerServer;
@@ -29,6 +29,7 @@ use crate::of_session;
 use crate::pages::SchedulerPages;
 use crate::plan_codec::PlanCodec;
 use crate::shuffle::{ShuffleApplication, ShuffleSettings};
+use crate::slots::CountedSlots;
 use crate::watch::watch;
 
 /// Options of a scheduler.
@@ -99,7 +100,7 @@ impl Server {
             planning_state(config).map_err(datafusion::common::DataFusionError::from)
         });
         let jobs = InMemoryJobState::new(address.to_string(), Arc::clone(&built), Arc::clone(&produced));
-        let cluster = BallistaCluster::new(Arc::new(InMemoryClusterState::default()), Arc::new(jobs));
+        let cluster = BallistaCluster::new(Arc::new(CountedSlots::default()), Arc::new(jobs));
         let message_bytes = u32::try_from(MESSAGE_BYTES_MAX).expect("a small number");
         let config = SchedulerConfig {
             external_host: address.ip().to_string(),
