@@ -27,7 +27,7 @@ pub(crate) struct StageEngine {
     tools: Arc<Tools>,
 }
 
-/// What all tasks of an executor use.
+/// Tools of all tasks of an executor.
 struct Tools {
     workplace: Workplace,
     shuffles: Shuffles,
@@ -67,7 +67,7 @@ impl ExecutionEngine for StageEngine {
     }
 }
 
-/// What the scheduler says of a task, beside its plan.
+/// Description of a task by the scheduler, beside its plan.
 struct Given {
     job: JobId,
     stage: usize,

@@ -90,11 +90,11 @@ struct Part {
     partitions: usize,
     /// The attempt of each map that has written some.
     maps: BTreeMap<MapId, AttemptId>,
-    /// How many they are.
+    /// Number of the rows.
     rows: u64,
 }
 
-/// What locations consist of, partition by partition.
+/// Parts that locations consist of, one for each partition.
 fn parts_of(locations: &[PartitionLocation]) -> Result<Vec<Part>> {
     let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
     for location in locations {

@@ -87,7 +87,7 @@ struct Output {
     /// By partition.
     buffers: Vec<Buffer>,
     written: Vec<Written>,
-    /// What all buffers take.
+    /// Memory of all buffers.
     reservation: MemoryReservation,
 }
 

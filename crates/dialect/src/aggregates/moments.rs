@@ -86,7 +86,7 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} and not {expected}");
     }
 
-    /// What DuckDB 2.0 answers, and of the skewness of all what follows from it.
+    /// Answers of DuckDB 2.0, and those that follow from them for the skewness of all.
     #[test]
     fn moments_are_those_of_duckdb() {
         let moments = of(&[1.0, 2.0, 5.0, 9.0]);

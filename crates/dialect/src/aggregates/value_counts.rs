@@ -117,7 +117,7 @@ impl AggregateUDFImpl for ValueCounts {
     }
 }
 
-/// How often each value has occurred.
+/// Counts of the values, by value.
 #[derive(Debug)]
 struct Counts {
     of: ValueCounts,

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// What DuckDB 1.5 answers.
+    /// Answers of DuckDB 1.5.
     #[test]
     fn texts_match_as_in_duckdb() {
         for (text, pattern, expected) in [

@@ -347,7 +347,7 @@ mod tests {
         BracePattern::parse(pattern)?.write(values)
     }
 
-    /// What DuckDB 1.5 answers.
+    /// Answers of DuckDB 1.5.
     #[test]
     fn texts_are_those_of_duckdb() {
         use Value::{Bool, Decimal, Float, Integer, Text};

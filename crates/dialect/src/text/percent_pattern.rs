@@ -463,7 +463,7 @@ mod tests {
         [Rules::C, Rules::Java].map(|rules| pattern.write(values, rules).unwrap())
     }
 
-    /// What DuckDB 1.5 and Java 17 answer.
+    /// Answers of DuckDB 1.5 and Java 17.
     #[test]
     fn most_texts_are_the_same_in_both() {
         use Value::{Float, Integer, Text};

@@ -61,7 +61,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// What Spark answers; the first is the example of its documentation.
+    /// Answers of Spark; the first is the example of its documentation.
     #[test]
     fn months_are_those_of_spark() {
         for (later, earlier, expected) in [

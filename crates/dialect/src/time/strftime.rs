@@ -103,7 +103,7 @@ impl TimePattern {
         Ok(Self(items))
     }
 
-    /// Whether the texts have the zone of their time.
+    /// True if the texts have the zone of their time.
     pub fn has_offset(&self) -> bool {
         self.0.iter().any(|item| matches!(item, Item::Field('z', _)))
     }
@@ -367,7 +367,7 @@ mod tests {
         pattern.read(text).map(|parsed| parsed.time.to_string())
     }
 
-    /// What DuckDB 1.5 answers.
+    /// Answers of DuckDB 1.5.
     #[test]
     fn texts_are_those_of_duckdb() {
         for (pattern, at, expected) in [

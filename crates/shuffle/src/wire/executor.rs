@@ -145,7 +145,7 @@ pub enum Answer {
     },
     /// The shuffle that has the name.
     Opened {
-        /// Its number.
+        /// Number of the shuffle.
         shuffle: ShuffleId,
         /// Knowledge that tasks need of it.
         description: Description,

@@ -44,7 +44,7 @@ pub(super) struct LocalArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Where the rows between stages are: in a shuffle, which keeps them when an executor dies, or on the disks of executors (off)
+    /// Place of the rows between stages: in a shuffle, which keeps them when an executor dies, or on the disks of executors (off)
     #[arg(long, value_name = "WHERE", default_value = "on", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
     shuffle: bool,
 

@@ -37,11 +37,11 @@ enum Stage<S, W> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// What there is of a name.
+/// State of a name, as it is found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<S, W> {
     Open(S),
-    /// Its registration goes on.
+    /// The registration goes on.
     Opening(W),
     /// Nothing: the caller is to register it.
     Nothing(Ticket),
