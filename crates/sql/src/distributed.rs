@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
@@ -22,8 +23,10 @@ use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectMeta, ObjectStoreExt};
+use object_store::memory::InMemory;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
+use url::Url;
 use yeoul_base::ErrorKind;
 use yeoul_dialect::rules::Step;
 use yeoul_memory::ProcessMemory;
@@ -36,6 +39,7 @@ pub use crate::catalog::text_scan::{TextKind, TextScan};
 use crate::catalog::uuid_columns::UuidText;
 use crate::optimizer::PHYSICAL;
 use crate::optimizer::spilling_joins::spilling;
+use crate::optimizer::yielding_joins::yielding;
 use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options};
 
@@ -43,6 +47,7 @@ use crate::{Error, Options};
 const FILES_AT_ONCE: usize = 16;
 
 /// Runner of a session's queries, in other processes.
+#[async_trait]
 pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// Refuses a query that cannot run there, by what its physical plan would not tell.
     ///
@@ -55,6 +60,23 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Invalid` for a plan that cannot run there.
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// The plan that has `plan` run there, and tells how it ran: rows of a name and a text, whose schema is `schema`.
+    ///
+    /// # Errors
+    /// `Invalid` for a plan that cannot run there.
+    fn analyze(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+        state: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// What runs there, a row each.
+    ///
+    /// # Errors
+    /// `Unavailable` if nobody there tells.
+    async fn jobs(&self) -> crate::Result<RecordBatch>;
 }
 
 /// The planner of a session whose queries run elsewhere. What writes their rows does so in this process.
@@ -73,10 +95,14 @@ impl QueryPlanner for Planner {
             return Ok(plan);
         }
         self.0.check(logical)?;
-        if plan.is::<AnalyzeExec>() {
-            let error =
-                Error::new(ErrorKind::Invalid, "EXPLAIN ANALYZE of a query on a cluster is not there");
-            return Err(error.with_hint("EXPLAIN shows its plan").into());
+        if let Some(analyze) = plan.downcast_ref::<AnalyzeExec>() {
+            let rows = Arc::clone(analyze.input());
+            if rows.is::<DataSinkExec>() {
+                let text = "EXPLAIN ANALYZE of a statement that writes is not there on a cluster";
+                let hint = "EXPLAIN ANALYZE of its query tells how that runs";
+                return Err(Error::new(ErrorKind::Invalid, text).with_hint(hint).into());
+            }
+            return self.0.analyze(rows, analyze.schema(), state);
         }
         if plan.is::<DataSinkExec>() {
             let rows = Arc::clone(plan.children()[0]);
@@ -137,7 +163,7 @@ impl Workplace {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut rules = PHYSICAL.iter().filter_map(Step::alone);
-        rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))
+        yielding(rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))?)
     }
 
     /// The plan of a stage with joins that spill, for a task that has run out of memory without them; `None` if it would be the same. Rows have
@@ -203,8 +229,24 @@ impl Workplace {
 /// # Errors
 /// Those of the registry of functions.
 pub fn planning_state(config: SessionConfig) -> crate::Result<SessionState> {
-    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(Unread)).build_arc()?;
+    let builder =
+        SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
     DIALECT.session_state(builder, &[])
+}
+
+/// Stores of a process that plans and reads no file: plans that name stores are read and written with them, and no store is opened.
+#[derive(Debug)]
+struct Unread;
+
+impl ObjectStoreRegistry for Unread {
+    fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        None
+    }
+
+    fn get_store(&self, _: &Url) -> Result<Arc<dyn ObjectStore>> {
+        Ok(Arc::new(InMemory::new()))
+    }
 }
 
 /// The configuration of sessions whose queries run elsewhere, before their own settings.

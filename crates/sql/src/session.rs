@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::{DynamicFileCatalog, MemoryCatalogProviderList, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
 use datafusion::common::runtime::SpawnedTask;
@@ -46,6 +47,8 @@ pub struct Session {
     context: SessionContext,
     files: Arc<FileTables>,
     limits: Limits,
+    /// Runner of its queries, if that is not this process.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     /// Holds what operators spill; removed with the session, and not with the last statement that is left behind.
     spill_dir: Option<SpillDir>,
 }
@@ -93,6 +96,20 @@ impl Session {
         Workplace::new(self.context.state(), Arc::clone(&self.limits.process))
     }
 
+    /// What runs where its queries do, a row each.
+    ///
+    /// # Errors
+    /// `Invalid` if that is this process; `Unavailable` if nobody there tells.
+    pub async fn jobs(&self) -> Result<RecordBatch> {
+        match &self.elsewhere {
+            Some(elsewhere) => elsewhere.jobs().await,
+            None => {
+                let error = Error::new(ErrorKind::Invalid, "queries run in this process, and no others do");
+                Err(error.with_hint("--cluster runs them on a cluster, whose jobs these are"))
+            }
+        }
+    }
+
     /// The same session for a task that may outlive it.
     fn for_task(&self) -> Self {
         Self {
@@ -100,6 +117,7 @@ impl Session {
             context: self.context.clone(),
             files: Arc::clone(&self.files),
             limits: self.limits.clone(),
+            elsewhere: self.elsewhere.clone(),
             spill_dir: None,
         }
     }
@@ -125,8 +143,9 @@ impl Session {
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
-        let (context, files) = context(&options, runtime, &process, elsewhere)?;
-        Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir: Some(spill_dir) })
+        let (context, files) = context(&options, runtime, &process, elsewhere.clone())?;
+        let limits = Limits { process, pool };
+        Ok(Self { options, context, files, limits, elsewhere, spill_dir: Some(spill_dir) })
     }
 
     /// Runs one statement; its rows come from the answer.

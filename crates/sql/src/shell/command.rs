@@ -43,12 +43,14 @@ pub enum Action {
     Read(PathBuf),
     /// Show the memory in use.
     Memory,
+    /// List what runs on the cluster.
+    Jobs,
     /// Leave.
     Quit,
 }
 
 /// The commands, in the order in which help lists them.
-pub(super) const COMMANDS: [Command; 8] = [
+pub(super) const COMMANDS: [Command; 9] = [
     Command {
         name: ".help",
         aliases: &["\\?", "\\h"],
@@ -119,6 +121,14 @@ pub(super) const COMMANDS: [Command; 8] = [
         usage: "",
         help: "show the memory limit and what is in use",
         read: |_| Ok(Action::Memory),
+    },
+    Command {
+        name: ".jobs",
+        aliases: &[],
+        argument: Argument::None,
+        usage: "",
+        help: "list the jobs of the cluster that queries run on",
+        read: |_| Ok(Action::Jobs),
     },
     Command {
         name: ".quit",
@@ -264,6 +274,7 @@ mod tests {
             (".mode json", Action::Mode(Some(Format::Json))),
             (".read \"my file.sql\"", Action::Read("my file.sql".into())),
             (".memory", Action::Memory),
+            (".jobs", Action::Jobs),
             (".q", Action::Quit),
             (".exit", Action::Quit),
             ("\\q", Action::Quit),

@@ -34,6 +34,12 @@ pub trait Engine: Send + Sync {
     /// If there is no such table, or it cannot be read.
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, Self::Error>;
 
+    /// What runs where the statements run, a row each.
+    ///
+    /// # Errors
+    /// If nobody there tells.
+    async fn jobs(&self) -> Result<RecordBatch, Self::Error>;
+
     /// The names of all functions, for completion.
     fn functions(&self) -> Vec<String>;
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
 
@@ -50,6 +51,10 @@ impl Engine for Arc<Session> {
             .await
             .unwrap_or_else(|panic| Err(defect(&*panic)))?;
         Ok(columns.into_iter().map(|(name, data_type)| ColumnInfo { name, data_type }).collect())
+    }
+
+    async fn jobs(&self) -> Result<RecordBatch, Error> {
+        Session::jobs(self).await
     }
 
     fn functions(&self) -> Vec<String> {

@@ -270,6 +270,11 @@ impl<E: Engine> Shell<E> {
                 let ended = or_interrupt(self.interrupts.as_mut(), listed).await;
                 ended.unwrap_or_else(|| interrupted(console))
             }
+            Action::Jobs => {
+                let listed = list_jobs(&self.engine, &self.settings, console);
+                let ended = or_interrupt(self.interrupts.as_mut(), listed).await;
+                ended.unwrap_or_else(|| interrupted(console))
+            }
             Action::Read(path) => self.read_file(&path, depth, console).await,
         }
     }
@@ -357,14 +362,26 @@ async fn list_columns<E: Engine>(
     }
 }
 
-/// Shows the shell's own rows in the format of answers; if that is binary, as a table on `console.err`.
+async fn list_jobs<E: Engine>(engine: &E, settings: &Settings, console: &mut Console<'_>) -> Outcome {
+    match engine.jobs().await {
+        Ok(jobs) => show_rows(settings, jobs, console).await,
+        Err(error) => fail(console, &error.report("", None, Place::START)),
+    }
+}
+
+/// Shows the shell's own columns; see [`show_rows`].
 async fn show(
     settings: &Settings,
     columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
     console: &mut Console<'_>,
 ) -> Outcome {
-    let batch =
+    let rows =
         RecordBatch::try_from_iter(columns).expect("the columns have the same length and distinct names");
+    show_rows(settings, rows, console).await
+}
+
+/// Shows the shell's own rows in the format of answers; if that is binary, as a table on `console.err`.
+async fn show_rows(settings: &Settings, batch: RecordBatch, console: &mut Console<'_>) -> Outcome {
     let schema = batch.schema();
     let batches = futures::stream::iter([Ok::<_, std::convert::Infallible>(batch)]);
     let is_text = settings.format.is_text();

@@ -127,6 +127,10 @@ impl Engine for Arc<Rote> {
         Ok(vec![column("key", "BIGINT"), column("note", "VARCHAR")])
     }
 
+    async fn jobs(&self) -> Result<RecordBatch, NoTable> {
+        Ok(numbers(7..8))
+    }
+
     fn functions(&self) -> Vec<String> {
         vec!["sum".to_owned()]
     }
@@ -206,12 +210,12 @@ fn a_script_that_is_not_closed_names_where_it_was_opened() {
 
 #[test]
 fn commands_list_what_the_engine_has() {
-    let run = run(Format::Csv, ".tables\n.tables ORD\n.schema orders\n.memory\n.mode json\n.schema\n");
+    let run = run(Format::Csv, ".tables\n.tables ORD\n.schema orders\n.memory\n.jobs\n.mode json\n.schema\n");
     let expected = "table\nlines\norders\ntable\norders\n\
-        column,type\no_key,BIGINT\no_note,VARCHAR\nlimit 1 GiB\n\
+        column,type\no_key,BIGINT\no_note,VARCHAR\nlimit 1 GiB\nn\n7\n\
         {\"table\":\"lines\",\"column\":\"l_key\",\"type\":\"BIGINT\"}\n";
     assert!(run.out.starts_with(expected), "{}", run.out);
-    assert_eq!((run.outcome, run.err.as_str(), run.out.lines().count()), (Outcome::Done, "", 13));
+    assert_eq!((run.outcome, run.err.as_str(), run.out.lines().count()), (Outcome::Done, "", 15));
 }
 
 #[test]
