@@ -11,6 +11,7 @@ use yeoul_sql::Session;
 
 use crate::limits::{HEARTBEAT_EVERY_S, MESSAGE_BYTES_MAX, SCHEDULER_AWAITED_S};
 use crate::of_session;
+use crate::orphans::Jobs;
 use crate::plan_codec::PlanCodec;
 use crate::scheduler::{failed, session_config};
 use crate::stage::StageEngine;
@@ -60,7 +61,7 @@ pub async fn run(options: Options) -> Result<()> {
         executor_heartbeat_interval_seconds: HEARTBEAT_EVERY_S,
         // The pool is the session's, which counts the whole process.
         memory_pool_size: Some(0),
-        override_execution_engine: Some(Arc::new(StageEngine::new(workplace.clone()))),
+        override_execution_engine: Some(Arc::new(StageEngine::new(workplace.clone(), Jobs::of(&scheduler)?))),
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(workplace.state()))),
         override_runtime_producer: Some(Arc::new(move |_| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(move || configuration.clone())),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use ballista_core::BALLISTA_VERSION;
 use ballista_core::client::BallistaClient;
 use ballista_core::extension::SessionConfigHelperExt;
@@ -15,6 +16,7 @@ use ballista_core::serde::protobuf::{
 };
 use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
@@ -33,8 +35,9 @@ use yeoul_sql::distributed::{Elsewhere, stores_of};
 
 use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
+use crate::reports::{Jobs, Stages};
 use crate::reruns::last_of_each;
-use crate::{failure, joins, series, shuffle, single_tasks, tables, whole};
+use crate::{analysis, failure, joins, reported, series, shuffle, single_tasks, tables, whole};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
 const ASK_FIRST: Duration = Duration::from_millis(2);
@@ -80,12 +83,41 @@ impl Cluster {
     }
 }
 
+#[async_trait]
 impl Elsewhere for Cluster {
     fn check(&self, query: &LogicalPlan) -> Result<()> {
         single_tasks::check_query(query)
     }
 
     fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let (query, plan) = self.sent(plan, state)?;
+        let schema = plan.schema();
+        Ok(Arc::new(JobExec::new(self.scheduler.clone(), query, plan, schema, Wanted::Rows)))
+    }
+
+    fn analyze(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+        state: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (query, plan) = self.sent(plan, state)?;
+        Ok(Arc::new(JobExec::new(self.scheduler.clone(), query, plan, schema, Wanted::Stages)))
+    }
+
+    async fn jobs(&self) -> Result<RecordBatch, Error> {
+        let jobs: Jobs = reported::asked(&connected(&self.scheduler).await?, "/api/v1/jobs").await?;
+        Ok(jobs.table())
+    }
+}
+
+impl Cluster {
+    /// A plan as it is sent, and as it arrives.
+    fn sent(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        state: &dyn Session,
+    ) -> Result<(ExecuteQueryParams, Arc<dyn ExecutionPlan>)> {
         self.check_stores(&plan)?;
         single_tasks::check(&plan)?;
         let whole = whole::read_whole(series::with_columns(tables::with_one_schema(plan)?)?)?;
@@ -99,27 +131,43 @@ impl Elsewhere for Cluster {
             session_id: self.session.clone(),
             operation_id: String::new(), // each run's own
         };
-        Ok(Arc::new(JobExec::new(self.scheduler.clone(), query, plan)))
+        Ok((query, plan))
     }
 }
 
-/// A plan that runs on a cluster. It gives the rows of the plan's partitions one after another.
+/// Answer of a job.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    /// Rows of the plan's partitions, one after another.
+    Rows,
+    /// Reports of its stages, once all rows are there.
+    Stages,
+}
+
+/// A plan that runs on a cluster.
 struct JobExec {
     scheduler: String,
     query: ExecuteQueryParams,
     plan: Arc<dyn ExecutionPlan>,
+    wanted: Wanted,
     properties: Arc<PlanProperties>,
 }
 
 impl JobExec {
-    fn new(scheduler: String, query: ExecuteQueryParams, plan: Arc<dyn ExecutionPlan>) -> Self {
+    fn new(
+        scheduler: String,
+        query: ExecuteQueryParams,
+        plan: Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+        wanted: Wanted,
+    ) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(plan.schema()),
+            EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Self { scheduler, query, plan, properties: Arc::new(properties) }
+        Self { scheduler, query, plan, wanted, properties: Arc::new(properties) }
     }
 }
 
@@ -168,22 +216,36 @@ impl ExecutionPlan for JobExec {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let answered = answer(self.scheduler.clone(), self.query.clone());
-        let rows = futures::stream::once(answered).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
+        let (scheduler, query) = (self.scheduler.clone(), self.query.clone());
+        Ok(match self.wanted {
+            Wanted::Rows => {
+                let rows = futures::stream::once(answer(scheduler, query)).try_flatten();
+                Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))
+            }
+            Wanted::Stages => {
+                let stages = futures::stream::once(analysis::stages(scheduler, query, self.schema()));
+                Box::pin(RecordBatchStreamAdapter::new(self.schema(), stages))
+            }
+        })
     }
 }
 
 /// A job that was submitted. Dropping it before it has finished cancels it.
-struct Job {
+pub(crate) struct Job {
+    channel: Channel,
     scheduler: Scheduler,
     id: String,
     is_over: bool,
+    /// Tells the scheduler that somebody waits for it, also if this process is killed.
+    wanted: Option<reported::Wanted>,
 }
 
 impl Job {
-    async fn submit(address: &str, query: ExecuteQueryParams) -> Result<Self, Error> {
-        let mut scheduler = connected(address).await?;
+    pub(crate) async fn submit(address: &str, query: ExecuteQueryParams) -> Result<Self, Error> {
+        let channel = connected(address).await?;
+        let mut scheduler = SchedulerGrpcClient::new(channel.clone())
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX);
         let mut request = tonic::Request::new(query);
         insert_version_header(request.metadata_mut());
         let answer = scheduler.execute_query(request).await.map_err(|status| refused(address, &status))?;
@@ -192,7 +254,9 @@ impl Job {
             .map_err(|text| Error::new(ErrorKind::Invalid, text))?;
         match answer.into_inner().result {
             Some(execute_query_result::Result::Success(job)) => {
-                Ok(Self { scheduler, id: job.job_id, is_over: false })
+                let mut job = Self { channel, scheduler, id: job.job_id, is_over: false, wanted: None };
+                job.wanted = Some(reported::Wanted::tell(&job.channel, &job.id).await?);
+                Ok(job)
             }
             Some(execute_query_result::Result::Failure(failure)) => {
                 use execute_query_failure_result::Failure::{
@@ -209,7 +273,7 @@ impl Job {
     }
 
     /// The places of the rows, once all are there.
-    async fn finished(mut self) -> Result<Vec<PartitionLocation>, Error> {
+    pub(crate) async fn finished(&mut self) -> Result<Vec<PartitionLocation>, Error> {
         let mut pause = ASK_FIRST;
         loop {
             let question = GetJobStatusParams { job_id: self.id.clone() };
@@ -239,6 +303,13 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Reports of its stages.
+    pub(crate) async fn stages(self) -> Result<Stages, Error> {
+        reported::asked(&self.channel, &format!("/api/v1/jobs/{}", self.id)).await
+    }
+}
+
 impl Drop for Job {
     fn drop(&mut self) {
         let (mut scheduler, job_id) = (self.scheduler.clone(), self.id.clone());
@@ -254,7 +325,7 @@ impl Drop for Job {
     }
 }
 
-async fn connected(address: &str) -> Result<Scheduler, Error> {
+async fn connected(address: &str) -> Result<Channel, Error> {
     let unreachable = |error: tonic::transport::Error| {
         let error = Error::new(ErrorKind::Unavailable, format!("cannot reach the scheduler at {address}"))
             .with_source(error);
@@ -262,10 +333,7 @@ async fn connected(address: &str) -> Result<Scheduler, Error> {
     };
     let endpoint =
         create_grpc_client_endpoint(format!("http://{address}"), Some(&GrpcClientConfig::default()));
-    let channel = endpoint.map_err(unreachable)?.connect().await.map_err(unreachable)?;
-    Ok(SchedulerGrpcClient::new(channel)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX))
+    endpoint.map_err(unreachable)?.connect().await.map_err(unreachable)
 }
 
 fn refused(address: &str, status: &tonic::Status) -> Error {
@@ -324,7 +392,7 @@ async fn held(
 }
 
 /// The rows of partitions, one partition after another.
-fn rows(partitions: Vec<PartitionLocation>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+pub(crate) fn rows(partitions: Vec<PartitionLocation>) -> impl Stream<Item = Result<RecordBatch>> + Send {
     futures::stream::iter(partitions)
         .map(|partition| futures::stream::once(fetched(partition)).try_flatten())
         .flatten()

@@ -7,8 +7,11 @@
 //! - [`Cluster`]: where a session's queries run; `job`: one of them, from the client's side;
 //! - [`scheduler`], [`executor`]: the two servers;
 //! - `plan_codec`: plans on the wire; `failure`: errors on the wire;
+//! - `analysis`: `EXPLAIN ANALYZE`; `reports`, `reported`: jobs and stages, as a scheduler tells of them and clients ask;
+//! - `clients`: jobs whose clients have gone;
 //! - `exchanges`: operators between stages;
 //! - `joins`, `series`, `tables`: operators that are sent in another form;
+//! - `orphans`: tasks whose job is over;
 //! - `orders`: orders that operators of a stage rely on;
 //! - `single_tasks`: operators that only one process can run;
 //! - `reruns`: outputs of tasks that have run twice;
@@ -16,10 +19,12 @@
 //! - `slots`: how many tasks an executor may be given;
 //! - `stage`: a stage's plan as an executor runs it;
 //! - `whole`: sides of joins that one task reads whole;
-//! - `pages`, `counts`: the scheduler's HTTP;
+//! - `pages`, `counts`: the scheduler's HTTP; `served`: its port;
 //! - `watch`: executors whose processes have ended;
 //! - `limits`: what a cluster takes and keeps at most.
 
+mod analysis;
+mod clients;
 mod counts;
 mod exchanges;
 pub mod executor;
@@ -28,11 +33,15 @@ mod job;
 mod joins;
 mod limits;
 mod orders;
+mod orphans;
 mod pages;
 mod plan_codec;
+mod reported;
+mod reports;
 mod reruns;
 pub mod scheduler;
 mod series;
+mod served;
 mod shuffle;
 mod single_tasks;
 mod slots;

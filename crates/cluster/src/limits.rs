@@ -47,5 +47,20 @@ pub(crate) const PUSHES_AHEAD: usize = 4;
 /// Time between looks for jobs that have ended, whose shuffles are deleted.
 pub(crate) const LOOK_FOR_ENDED_JOBS_EVERY: Duration = Duration::from_secs(1);
 
+/// Time between looks for jobs whose clients have gone.
+pub(crate) const LOOK_FOR_CLIENTS_EVERY: Duration = Duration::from_millis(500);
+
+/// Time for a client to come for the job that it has submitted.
+pub(crate) const CLIENT_AWAITED: Duration = Duration::from_secs(5);
+
+/// Time between questions of a task to the scheduler whether its job is still there.
+pub(crate) const ASK_FOR_JOB_EVERY: Duration = Duration::from_secs(1);
+
+/// Time between questions to a silent client whether it is there.
+pub(crate) const CLIENT_ASKED_EVERY: Duration = Duration::from_secs(20);
+
+/// Time for its answer: a person may have stopped it for a while.
+pub(crate) const CLIENT_ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+
 /// Bytes of one side of a join below which it may be sent to each task.
 pub(crate) const BROADCAST_BYTES_MAX: usize = 16 << 20;

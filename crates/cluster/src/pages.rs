@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ballista_core::serde::protobuf::job_status::Status;
+use ballista_core::JobId;
 use ballista_core::serde::scheduler::ExecutorMetadata;
+use ballista_scheduler::cluster::JobState as EndedJobs;
 use ballista_scheduler::scheduler_server::SchedulerServer;
-use ballista_scheduler::state::task_manager::JobOverview;
 use datafusion_proto::logical_plan::AsLogicalPlan;
 use datafusion_proto::physical_plan::AsExecutionPlan;
+use serde::Serialize;
 use serde_json::{Value, json};
 use yeoul_console::{Cell, Href, Page, STYLE, STYLE_PATH, Table, Tone};
 use yeoul_net::http::{Pages, Request, Response};
@@ -17,12 +18,14 @@ use yeoul_net::metrics::Exposition;
 
 use crate::counts::JobCounts;
 use crate::limits::HEARTBEAT_EVERY_S;
+use crate::reports::{JobReport, JobState, Jobs, Stages};
 
 /// All pages.
 const LIST: &str = "\
 GET /                     for browsers: executors and jobs
 GET /api/v1/executors     executors, with the time since their last heartbeat
 GET /api/v1/jobs          jobs that run, and those that have ended within the last minutes
+GET /api/v1/jobs/JOB      its stages, with their tasks and what these have written
 GET /metrics/prometheus   metrics
 GET /healthz              200 while it serves
 ";
@@ -33,6 +36,8 @@ const SILENCE_S_MAX: u64 = 3 * HEARTBEAT_EVERY_S;
 /// The pages of a scheduler.
 pub(crate) struct SchedulerPages<T: AsLogicalPlan + 'static, U: AsExecutionPlan + 'static> {
     scheduler: SchedulerServer<T, U>,
+    /// Jobs that have ended.
+    ended: Arc<dyn EndedJobs>,
     counts: Arc<JobCounts>,
     address: String,
 }
@@ -41,8 +46,13 @@ pub(crate) struct SchedulerPages<T: AsLogicalPlan + 'static, U: AsExecutionPlan 
 type Executor = (ExecutorMetadata, Option<Duration>);
 
 impl<T: AsLogicalPlan + 'static, U: AsExecutionPlan + 'static> SchedulerPages<T, U> {
-    pub(crate) fn new(scheduler: SchedulerServer<T, U>, counts: Arc<JobCounts>, address: String) -> Self {
-        Self { scheduler, counts, address }
+    pub(crate) fn new(
+        scheduler: SchedulerServer<T, U>,
+        ended: Arc<dyn EndedJobs>,
+        counts: Arc<JobCounts>,
+        address: String,
+    ) -> Self {
+        Self { scheduler, ended, counts, address }
     }
 
     async fn executors(&self) -> Vec<Executor> {
@@ -53,10 +63,26 @@ impl<T: AsLogicalPlan + 'static, U: AsExecutionPlan + 'static> SchedulerPages<T,
     }
 
     /// Jobs, the newest first.
-    async fn jobs(&self) -> Vec<JobOverview> {
-        let mut jobs = self.scheduler.state.task_manager.get_all_jobs().await.unwrap_or_default();
-        jobs.sort_by_key(|job| std::cmp::Reverse(job.start_time));
-        jobs
+    async fn jobs(&self) -> Jobs {
+        let jobs = self.scheduler.state.task_manager.get_all_jobs().await.unwrap_or_default();
+        let mut jobs: Vec<_> = jobs.iter().map(JobReport::of).collect();
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.began_ms));
+        Jobs { jobs }
+    }
+
+    pub(crate) fn is_running(&self, job: &str) -> bool {
+        self.scheduler.state.task_manager.get_running_job_cache().contains_key(&JobId::from(job.to_owned()))
+    }
+
+    /// The stages of a job; `None` if it is unknown.
+    async fn stages(&self, job: &str) -> Option<Stages> {
+        let job = JobId::from(job.to_owned());
+        let running = self.scheduler.state.task_manager.get_running_job_cache();
+        if let Some(running) = running.get(&job) {
+            return Some(Stages::of(running.execution_graph.read().await.as_ref()));
+        }
+        let ended = self.ended.get_execution_graph(&job).await.ok()??;
+        Some(Stages::of(ended.as_ref()))
     }
 
     async fn page(&self, query: &str) -> Page {
@@ -70,7 +96,7 @@ impl<T: AsLogicalPlan + 'static, U: AsExecutionPlan + 'static> SchedulerPages<T,
         if executors.is_empty() {
             page = page.notice(Tone::Warning, "No executor has registered: no query can run.");
         }
-        page.figures(self.figures(&executors)).table(executor_table(&executors)).table(job_table(&jobs))
+        page.figures(self.figures(&executors)).table(executor_table(&executors)).table(job_table(&jobs.jobs))
     }
 
     fn figures(&self, executors: &[Executor]) -> [(&'static str, Cell); 6] {
@@ -122,15 +148,25 @@ impl<T: AsLogicalPlan + 'static, U: AsExecutionPlan + 'static> Pages for Schedul
                 let executors: Vec<Value> = self.executors().await.iter().map(executor_json).collect();
                 Response::json(200, &json!({ "executors": executors }))
             }
-            "/api/v1/jobs" => {
-                let jobs: Vec<Value> = self.jobs().await.iter().map(job_json).collect();
-                Response::json(200, &json!({ "jobs": jobs }))
-            }
+            "/api/v1/jobs" => answer_of(&self.jobs().await),
             "/metrics/prometheus" => Response::text(200, self.metrics().await),
             "/healthz" => Response::text(200, "ok\n"),
-            _ => Response::text(404, format!("no such page; there are:\n{LIST}")),
+            path => {
+                let stages = match path.strip_prefix("/api/v1/jobs/") {
+                    Some(job) => self.stages(job).await,
+                    None => None,
+                };
+                match stages {
+                    Some(stages) => answer_of(&stages),
+                    None => Response::text(404, format!("no such page; there are:\n{LIST}")),
+                }
+            }
         }
     }
+}
+
+fn answer_of(report: &impl Serialize) -> Response {
+    Response::json(200, &serde_json::to_value(report).expect("reports have names for keys"))
 }
 
 fn now() -> Duration {
@@ -141,14 +177,12 @@ fn unix_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Word for the state of a job, and what to make of it.
-fn state_of(job: &JobOverview) -> (Tone, &'static str) {
-    match &job.status.status {
-        Some(Status::Queued(_)) => (Tone::Plain, "queued"),
-        Some(Status::Running(_)) => (Tone::Good, "running"),
-        Some(Status::Successful(_)) => (Tone::Good, "answered"),
-        Some(Status::Failed(_)) => (Tone::Bad, "failed"),
-        None => (Tone::Plain, "unknown"),
+/// What to make of the state of a job.
+fn tone_of(state: JobState) -> Tone {
+    match state {
+        JobState::Running | JobState::Answered => Tone::Good,
+        JobState::Failed => Tone::Bad,
+        JobState::Queued | JobState::Unknown => Tone::Plain,
     }
 }
 
@@ -173,17 +207,16 @@ fn executor_table(executors: &[Executor]) -> Table {
     table
 }
 
-fn job_table(jobs: &[JobOverview]) -> Table {
+fn job_table(jobs: &[JobReport]) -> Table {
     let columns = &["Job", "State", "Begun", "Stages ended", "Stages"];
     let mut table = Table::new("Jobs", columns).or_say("No query has run within the last minutes.");
-    let row = |job: &JobOverview| {
-        let (tone, state) = state_of(job);
+    let row = |job: &JobReport| {
         vec![
-            Cell::text(&job.job_id),
-            Cell::state(tone, state),
-            Cell::ago(job.start_time, unix_ms(now())),
-            Cell::number(job.completed_stages as u64),
-            Cell::number(job.num_stages as u64),
+            Cell::text(&job.id),
+            Cell::state(tone_of(job.state), job.state.word()),
+            Cell::ago(job.began_ms, unix_ms(now())),
+            Cell::number(job.stages_ended),
+            Cell::number(job.stages),
         ]
     };
     table.fill(jobs.len(), jobs.iter().map(row));
@@ -198,16 +231,5 @@ fn executor_json((executor, seen): &Executor) -> Value {
         "controlPort": executor.grpc_port,
         "tasksMax": executor.specification.vcores,
         "lastHeartbeatMs": seen.map(unix_ms),
-    })
-}
-
-fn job_json(job: &JobOverview) -> Value {
-    json!({
-        "id": job.job_id.to_string(),
-        "state": state_of(job).1,
-        "beganMs": job.start_time,
-        "endedMs": Some(job.end_time).filter(|ended| *ended > 0),
-        "stages": job.num_stages,
-        "stagesEnded": job.completed_stages,
     })
 }

@@ -315,6 +315,8 @@ fn shown(node: &Arc<dyn ExecutionPlan>) -> String {
         Some((before, schema)) => format!("{before}, schema=[{}", schema.replace(";N", "")),
         None => shown.trim().to_owned(),
     };
+    // Known of rows that were generated in order; executors sort where an order is relied on (`orders`).
+    let shown = shown.replace(", maintains_sort_order=true", "");
     // Order in which a scan might take its row groups.
     match shown.split_once(", sort_order_for_reorder=[") {
         Some((before, behind)) => {

@@ -8,10 +8,9 @@ use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::error::BallistaError;
 use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
 use ballista_scheduler::SessionBuilder;
-use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::cluster::memory::InMemoryJobState;
+use ballista_scheduler::cluster::{BallistaCluster, JobState};
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::start_grpc_service_with_listener;
 use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
@@ -21,16 +20,17 @@ use yeoul_net::http::serve_pages;
 use yeoul_net::{Listener, cannot_bind};
 use yeoul_sql::distributed::planning_state;
 
+use crate::clients::Clients;
 use crate::counts::JobCounts;
 use crate::limits::{
     BROADCAST_BYTES_MAX, EXECUTOR_SILENT_MAX_S, LOOK_FOR_SILENT_EVERY_S, MESSAGE_BYTES_MAX, RESULT_KEPT_S,
 };
-use crate::of_session;
 use crate::pages::SchedulerPages;
 use crate::plan_codec::PlanCodec;
 use crate::shuffle::{ShuffleApplication, ShuffleSettings};
 use crate::slots::CountedSlots;
 use crate::watch::watch;
+use crate::{of_session, served};
 
 /// Options of a scheduler.
 #[derive(Clone, Debug)]
@@ -61,6 +61,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     cluster: BallistaCluster,
+    jobs: Arc<dyn JobState>,
     config: Arc<SchedulerConfig>,
     shuffle: Option<ShuffleApplication>,
     /// For pages.
@@ -100,7 +101,8 @@ impl Server {
             planning_state(config).map_err(datafusion::common::DataFusionError::from)
         });
         let jobs = InMemoryJobState::new(address.to_string(), Arc::clone(&built), Arc::clone(&produced));
-        let cluster = BallistaCluster::new(Arc::new(CountedSlots::default()), Arc::new(jobs));
+        let jobs: Arc<dyn JobState> = Arc::new(jobs);
+        let cluster = BallistaCluster::new(Arc::new(CountedSlots::default()), Arc::clone(&jobs));
         let message_bytes = u32::try_from(MESSAGE_BYTES_MAX).expect("a small number");
         let config = SchedulerConfig {
             external_host: address.ip().to_string(),
@@ -119,7 +121,7 @@ impl Server {
             override_session_builder: Some(built),
             ..SchedulerConfig::default()
         };
-        Ok(Self { listener, address, cluster, config: Arc::new(config), shuffle, http })
+        Ok(Self { listener, address, cluster, jobs, config: Arc::new(config), shuffle, http })
     }
 
     /// Address that it listens on.
@@ -150,9 +152,13 @@ impl Server {
         let started = scheduler.init().await;
         started.map_err(|error| failed(ErrorKind::Internal, "the scheduler did not start", error))?;
         let address = self.address.to_string();
-        let _pages = self.http.map(|listener| {
-            serve_pages(listener, Arc::new(SchedulerPages::new(scheduler.clone(), counts, address)))
-        });
+        let pages = Arc::new(SchedulerPages::new(scheduler.clone(), self.jobs, counts, address));
+        let _pages = self.http.map(|listener| serve_pages(listener, Arc::clone(&pages)));
+        let clients = Arc::new(Clients::default());
+        let cancelling = {
+            let (clients, scheduler) = (Arc::clone(&clients), scheduler.clone());
+            async move { clients.cancel_abandoned(scheduler).await }
+        };
         let watching = watch(scheduler.clone());
         let deleting = {
             let (scheduler, shuffle) = (scheduler.clone(), self.shuffle);
@@ -164,11 +170,13 @@ impl Server {
             }
         };
         let served = tokio::select! {
-            served = start_grpc_service_with_listener(self.listener, scheduler) => served,
+            served = served::serve(self.listener, scheduler, pages, clients) => served,
             never = watching => match never {},
             never = deleting => match never {},
+            never = cancelling => match never {},
         };
-        served.map_err(|error| failed(ErrorKind::Unavailable, "the scheduler has ended", error))
+        served
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "the scheduler has ended").with_source(error))
     }
 }
 

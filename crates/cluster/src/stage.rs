@@ -9,7 +9,7 @@ use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::metrics::MetricsSet;
@@ -19,6 +19,7 @@ use yeoul_sql::distributed::Workplace;
 
 use crate::failure;
 use crate::orders::{in_order, in_order_of};
+use crate::orphans::Jobs;
 use crate::reruns;
 use crate::shuffle::{self, MapTask, ShuffleSettings, Shuffles};
 
@@ -32,12 +33,13 @@ struct Tools {
     workplace: Workplace,
     shuffles: Shuffles,
     ballista: DefaultExecutionEngine,
+    jobs: Jobs,
 }
 
 impl StageEngine {
-    pub(crate) fn new(workplace: Workplace) -> Self {
+    pub(crate) fn new(workplace: Workplace, jobs: Jobs) -> Self {
         let (shuffles, ballista) = (Shuffles::default(), DefaultExecutionEngine::new());
-        Self { tools: Arc::new(Tools { workplace, shuffles, ballista }) }
+        Self { tools: Arc::new(Tools { workplace, shuffles, ballista, jobs }) }
     }
 }
 
@@ -205,7 +207,13 @@ impl QueryStageExecutor for Stage {
         _: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        self.spilling_at_need(context).await.map_err(failure::sent)
+        tokio::select! {
+            ended = self.spilling_at_need(context) => ended.map_err(failure::sent),
+            () = self.tools.jobs.over(&self.given.job) => {
+                tracing::info!(job = %self.given.job, stage = self.given.stage, "a task ends, as its job is over");
+                Err(DataFusionError::Execution("its job is over".to_owned()))
+            }
+        }
     }
 
     /// None: tasks of a stage have other operators where they have other partitions, and the scheduler would forget a task with others than
