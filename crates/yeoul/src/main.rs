@@ -70,7 +70,7 @@ enum Verb {
     #[cfg(feature = "sql")]
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
-    BenchContestant,
+    BenchContestant(yeoul_bench::contestant::ContestantArgs),
     #[cfg(feature = "stream")]
     /// Copy records from a topic to another one for `yeoul bench stream`, until the process ends
     #[command(name = yeoul_bench::stream::LOOP_VERB, hide = true)]
@@ -109,7 +109,7 @@ fn main() -> ExitCode {
         #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
-        Verb::BenchContestant => bench::contestant(),
+        Verb::BenchContestant(args) => bench::contestant(&args),
         #[cfg(feature = "stream")]
         Verb::BenchLoop(args) => bench::run_loop(&args),
         #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]

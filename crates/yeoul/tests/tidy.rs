@@ -136,7 +136,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
     ("sql", &["base", "dialect", "disk", "memory", "stores"]),
     ("stores", &["base"]),
     ("stream", &["base", "console", "dialect", "disk", "memory", "net", "simulation", "stores"]),
-    ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
+    ("bench", &["base", "cluster", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 
 /// Names that say nothing about what is inside.

@@ -16,5 +16,7 @@ pub(crate) mod process;
 pub mod protocol;
 pub(crate) mod venv;
 
+#[cfg(feature = "cluster")]
+pub(crate) use peers::own_program;
 #[cfg(feature = "sql")]
 pub use peers::{CONTESTANT_VERB, Peer};

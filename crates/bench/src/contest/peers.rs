@@ -1,7 +1,7 @@
 //! The contestants, and how each is started.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
@@ -13,11 +13,21 @@ use crate::error::{Error, Result};
 /// The verb of our binary that uses the protocol.
 pub const CONTESTANT_VERB: &str = "bench-contestant";
 
+/// The end of the list of peers: our own engine in other ways, which are compared with a cluster.
+const OWN_PEERS: &str =
+    if cfg!(feature = "cluster") { ", and with --cluster yeoul and cluster-without-shuffle" } else { "" };
+
 /// A contestant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Our own engine.
+    /// Our own engine, in one process.
     Yeoul,
+    /// Our own engine on a cluster of this machine, with a shuffle between its stages.
+    #[cfg(feature = "cluster")]
+    Cluster,
+    /// The same without a shuffle: rows between stages stay with the executors.
+    #[cfg(feature = "cluster")]
+    ClusterWithoutShuffle,
     /// DuckDB in Python.
     DuckDb,
     /// DataFusion in Python, with its default settings.
@@ -31,10 +41,20 @@ impl Peer {
     pub fn name(self) -> &'static str {
         match self {
             Self::Yeoul => "yeoul",
+            #[cfg(feature = "cluster")]
+            Self::Cluster => "cluster",
+            #[cfg(feature = "cluster")]
+            Self::ClusterWithoutShuffle => "cluster-without-shuffle",
             Self::DuckDb => "duckdb",
             Self::DataFusion => "datafusion",
             Self::Spark => "spark",
         }
+    }
+
+    /// Whether it runs in executors, and reads from a store.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_cluster(self) -> bool {
+        matches!(self, Self::Cluster | Self::ClusterWithoutShuffle)
     }
 
     /// Prepares the contestant and returns how to start it; its stderr goes to a file in `logs`.
@@ -52,16 +72,22 @@ impl Peer {
                 log: log.clone(),
             })
         };
-        let (key, value) = yeoul_sql::RETURN_MEMORY;
-        match self {
-            Self::Yeoul => Ok(Launch {
-                program: std::env::current_exe()
-                    .map_err(|e| Error::io("find", Path::new("our own program"), e))?,
-                arguments: vec![CONTESTANT_VERB.to_owned()],
+        let ours = |arguments: &[&str]| {
+            let (key, value) = yeoul_sql::RETURN_MEMORY;
+            Ok(Launch {
+                program: own_program()?,
+                arguments: [CONTESTANT_VERB].iter().chain(arguments).map(|&one| one.to_owned()).collect(),
                 environment: Vec::new(),
                 environment_limited: vec![(key.to_owned(), value.to_owned())],
-                log,
-            }),
+                log: log.clone(),
+            })
+        };
+        match self {
+            Self::Yeoul => ours(&[]),
+            #[cfg(feature = "cluster")]
+            Self::Cluster => ours(&["--shuffle", "on"]),
+            #[cfg(feature = "cluster")]
+            Self::ClusterWithoutShuffle => ours(&["--shuffle", "off"]),
             Self::DuckDb => python(&["duckdb==2.0.0", "pyarrow==26.0.1"], "peer_duckdb.py"),
             Self::DataFusion => python(&["datafusion==55.0.0", "pyarrow==26.0.1"], "peer_datafusion.py"),
             Self::Spark => {
@@ -70,6 +96,14 @@ impl Peer {
             }
         }
     }
+}
+
+/// Path of our own binary.
+///
+/// # Errors
+/// If the system does not say.
+pub(crate) fn own_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|e| Error::io("find", Path::new("our own program"), e))
 }
 
 impl fmt::Display for Peer {
@@ -86,7 +120,11 @@ impl FromStr for Peer {
             "duckdb" => Ok(Self::DuckDb),
             "datafusion" => Ok(Self::DataFusion),
             "spark" => Ok(Self::Spark),
-            _ => Err(format!("unknown peer {name:?}; there are duckdb, datafusion and spark")),
+            #[cfg(feature = "cluster")]
+            "yeoul" => Ok(Self::Yeoul),
+            #[cfg(feature = "cluster")]
+            "cluster-without-shuffle" => Ok(Self::ClusterWithoutShuffle),
+            _ => Err(format!("unknown peer {name:?}; there are duckdb, datafusion and spark{OWN_PEERS}")),
         }
     }
 }

@@ -64,13 +64,18 @@ impl Process {
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
         let mut process = Self {
             lines: LineProcess::start(launch, open.memory_bytes.is_some())?,
-            opened: Opened { version: String::new(), pids: Vec::new(), dialect: DIALECT_UNKNOWN },
+            opened: Opened {
+                version: String::new(),
+                pids: Vec::new(),
+                is_limit_of_each: false,
+                dialect: DIALECT_UNKNOWN,
+            },
             opened_bytes: None,
         };
         match process.ask(&Request::Open(open.clone()), OPEN_MAX, stop)?.0 {
             Ok(Response::Opened(opened)) => {
-                process.opened_bytes = yeoul_memory::peak_bytes(&opened.pids);
                 process.opened = opened;
+                process.opened_bytes = process.peak_bytes();
                 process.lines.signal(Signal::STOP);
                 Ok(process)
             }
@@ -117,6 +122,16 @@ impl Process {
         Ok(Attempt { ended, peak_bytes })
     }
 
+    /// The most memory held since the last reset, as it counts.
+    fn peak_bytes(&self) -> Option<u64> {
+        let pids = &self.opened.pids;
+        if self.opened.is_limit_of_each {
+            pids.iter().filter_map(|pid| yeoul_memory::peak_bytes(&[*pid])).max()
+        } else {
+            yeoul_memory::peak_bytes(pids)
+        }
+    }
+
     /// Sends a request and waits for the response, or for the end of the contestant.
     fn ask(
         &mut self,
@@ -133,7 +148,7 @@ impl Process {
         let deadline = Instant::now() + max;
         loop {
             let received = self.lines.receive(LOOK_EVERY);
-            peak = peak.max(yeoul_memory::peak_bytes(&self.opened.pids));
+            peak = peak.max(self.peak_bytes());
             match received {
                 Ok(line) => {
                     let response = serde_json::from_str(&line).map_err(|e| {

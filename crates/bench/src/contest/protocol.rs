@@ -61,6 +61,9 @@ pub struct Opened {
     pub version: String,
     /// The processes whose memory counts.
     pub pids: Vec<u32>,
+    /// Whether that of the one that held most counts, as each of them has the whole limit; else their sum.
+    #[serde(default)]
+    pub is_limit_of_each: bool,
     /// What it does where the SQL standard leaves a choice.
     pub dialect: Dialect,
 }
@@ -125,6 +128,7 @@ mod tests {
         let expected = Opened {
             version: "X 1".into(),
             pids: vec![7],
+            is_limit_of_each: false,
             dialect: Dialect { nulls: NullOrder::Last, integer_division: false },
         };
         assert_eq!(serde_json::from_str::<Response>(opened).unwrap(), Response::Opened(expected));

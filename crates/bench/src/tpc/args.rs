@@ -33,7 +33,13 @@ pub struct TpcArgs {
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
     pub(super) threads: Option<usize>,
 
-    /// With whom to compare: duckdb, datafusion, spark [default: nobody; answers are compared with DuckDB's in any case]
+    /// Run our queries on a cluster of so many executors on this machine, each with the memory limit, on tables in a store (hdfs://)
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) cluster: Option<u16>,
+
+    /// With whom to compare: duckdb, datafusion, spark; with --cluster also yeoul (one process) and cluster-without-shuffle [default: nobody;
+    /// answers are compared with DuckDB's in any case]
     #[arg(long, value_name = "PEER[,PEER...]", value_delimiter = ',')]
     pub(super) against: Vec<Peer>,
 

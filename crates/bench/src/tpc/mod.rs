@@ -6,9 +6,12 @@
 //! counted and dropped. The operating system reports the most memory that each process held.
 
 mod args;
+mod entering;
 mod oracle;
 mod queries;
 mod rounds;
+#[cfg(feature = "cluster")]
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -20,6 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use yeoul_base::{ByteSize, ErrorKind, machine_memory};
 
 pub use self::args::{Compared, TpcArgs};
+use self::entering::Entering;
 use self::oracle::Oracle;
 use self::queries::QuerySet;
 use self::rounds::{Entrant, Rules, play};
@@ -58,15 +62,15 @@ fn bench(args: &TpcArgs, suite: Suite, given: Option<PathBuf>, stop: &AtomicBool
     let open =
         Open { data: data.clone(), tables, threads, memory_bytes: None, scratch: scratch_path.clone() };
 
-    let mut peers = vec![Peer::Yeoul];
+    let entering = Entering::new(args, &open, stop)?;
+    let mut peers = vec![entering.ours()];
     for peer in &args.against {
         if !peers.contains(peer) {
             peers.push(*peer);
         }
     }
-    let enter =
-        |peer: &Peer| Ok(Entrant { peer: *peer, launch: peer.launch(&scratch_path, stop)?, version: None });
-    let mut entrants = peers.iter().map(enter).collect::<Result<Vec<_>>>()?;
+    let mut entrants =
+        peers.iter().map(|peer| entering.enter(*peer, &open, stop)).collect::<Result<Vec<_>>>()?;
     let mut oracle_launch = Peer::DuckDb.launch(&scratch_path, stop)?;
     oracle_launch.log = scratch_path.join("oracle.log");
     let mut oracle = Oracle::new(oracle_launch, open.clone());

@@ -24,6 +24,8 @@ pub(super) struct Entrant {
     pub peer: Peer,
     /// How to start it.
     pub launch: Launch,
+    /// The directory with the tables, as it names it.
+    pub data: PathBuf,
     /// Its version, once it has started.
     pub version: Option<String>,
 }
@@ -83,7 +85,8 @@ pub(super) fn play(
     for entrant in entrants {
         let scratch = rules.open.scratch.join(entrant.peer.name());
         std::fs::create_dir_all(&scratch).map_err(|e| crate::Error::io("create", &scratch, e))?;
-        let open = Open { memory_bytes: memory.map(ByteSize::as_u64), scratch, ..rules.open.clone() };
+        let memory_bytes = memory.map(ByteSize::as_u64);
+        let open = Open { memory_bytes, scratch, data: entrant.data.clone(), ..rules.open.clone() };
         let mut seat = Seat { entrant, open, process: None, absent: None };
         let opened = match seat.process(rules.stop) {
             Ok(process) => process.opened_bytes(),
@@ -268,7 +271,7 @@ mod tests {
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
         let timeout = Duration::from_secs(60);
         let rules = Rules { queries: &[], runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
-        let mut entrant = Entrant { peer: Peer::DuckDb, launch, version: None };
+        let mut entrant = Entrant { peer: Peer::DuckDb, launch, data: open.data.clone(), version: None };
         let mut seat = Seat { entrant: &mut entrant, open, process: None, absent: None };
         let query = Query { number: 1, sql: "select 1".to_owned() };
         let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
@@ -290,8 +293,13 @@ mod tests {
         let queries = [query(1), query(2)];
         let timeout = Duration::from_secs(60);
         let rules = Rules { queries: &queries, runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
-        let entrant = |launch: &Launch, peer| Entrant { peer, launch: launch.clone(), version: None };
-        let mut oracle = Oracle::new(ours.clone(), open);
+        let entrant = |launch: &Launch, peer| Entrant {
+            peer,
+            launch: launch.clone(),
+            data: open.data.clone(),
+            version: None,
+        };
+        let mut oracle = Oracle::new(ours.clone(), open.clone());
         let mut entrants = [entrant(&ours, Peer::Yeoul), entrant(&theirs, Peer::Spark)];
         let round = play(&rules, None, &mut entrants, &mut oracle).unwrap();
         for case in &round.cases {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use yeoul_bench::Error;
+use yeoul_bench::contestant::ContestantArgs;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
@@ -25,6 +26,6 @@ fn print(text: &str) -> Result<(), Error> {
     exit::print(text).map_err(|error| Error::io("write to", Path::new("stdout"), error))
 }
 
-pub fn contestant() -> ExitCode {
-    exit_code(yeoul_bench::contestant::run().map(|()| true))
+pub fn contestant(args: &ContestantArgs) -> ExitCode {
+    exit_code(yeoul_bench::contestant::run(args).map(|()| true))
 }

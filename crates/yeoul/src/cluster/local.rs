@@ -11,7 +11,7 @@ use yeoul_base::{ByteSize, Error, ErrorKind, Result};
 use yeoul_cluster::scheduler::{self, ShuffleOptions};
 use yeoul_shuffle::{master, worker};
 
-use super::{HTTP_PORT, SCHEDULER_PORT};
+use super::{HTTP_PORT, SCHEDULER_PORT, stdin_closed};
 use crate::daemon::announce;
 use crate::exit::Stop;
 use crate::port::port;
@@ -48,6 +48,14 @@ pub(super) struct LocalArgs {
     #[arg(long, value_name = "WHERE", default_value = "on", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
     shuffle: bool,
 
+    /// Workers of the shuffle in this process; with two or more, each row is on two of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    shuffle_workers: u8,
+
+    /// End once stdin is closed, as it is when the process that started this one ends
+    #[arg(long, hide = true)]
+    with_stdin: bool,
+
     /// The port for clients and executors; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = SCHEDULER_PORT, value_parser = port, allow_negative_numbers = true)]
     port: u16,
@@ -63,10 +71,11 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
     let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     std::fs::create_dir_all(&parent)?;
     let dir = tempfile::Builder::new().prefix("yeoul-cluster-").tempdir_in(&parent)?;
-    let service = if args.shuffle { Some(Shuffle::start(dir.path()).await?) } else { None };
+    let service =
+        if args.shuffle { Some(Shuffle::start(dir.path(), args.shuffle_workers).await?) } else { None };
     let shuffle = service.as_ref().map(|service| ShuffleOptions {
         masters: vec![service.master.address().to_string()],
-        copies: 1,
+        copies: args.shuffle_workers.min(2),
         port: 0,
     });
     let options = scheduler::Options { host, port: args.port, http_port: Some(args.http_port), shuffle };
@@ -86,27 +95,32 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
             let how = ended.and_then(|ended| ended.ok()).map_or_else(String::new, |status| format!(": {status}"));
             Err(Error::new(ErrorKind::Unavailable, format!("an executor has ended{how}")))
         }
+        () = stdin_closed(), if args.with_stdin => Ok(()),
         _ = stop.asked() => Ok(()),
     }
 }
 
-/// Shuffle service in this process, until it is dropped. It dies with the scheduler, whose jobs it serves: a second copy of a row would
-/// save nothing.
+/// Shuffle service in this process, until it is dropped. It dies with the scheduler, whose jobs it serves: a second copy of a row saves
+/// nothing there, and is for tests and measurements.
 struct Shuffle {
     master: master::Handle,
-    _worker: worker::Handle,
+    _workers: Vec<worker::Handle>,
 }
 
 impl Shuffle {
-    async fn start(dir: &Path) -> Result<Self> {
+    async fn start(dir: &Path, count: u8) -> Result<Self> {
         let master = master::Server::start(master::Options::embedded()).await?;
-        let options = worker::Options {
-            memory_bytes: SHUFFLE_MEMORY_BYTES,
-            ..worker::Options::embedded([master.address().to_string()], dir.join("shuffle"))
-        };
-        let worker = worker::Server::start(options).await?;
-        master.wait_for_workers(1, WORKER_AWAITED).await?;
-        Ok(Self { master, _worker: worker })
+        let mut workers = Vec::new();
+        for number in 0..count {
+            let dir = dir.join(format!("shuffle-{number}"));
+            let options = worker::Options {
+                memory_bytes: SHUFFLE_MEMORY_BYTES,
+                ..worker::Options::embedded([master.address().to_string()], dir)
+            };
+            workers.push(worker::Server::start(options).await?);
+        }
+        master.wait_for_workers(workers.len(), WORKER_AWAITED).await?;
+        Ok(Self { master, _workers: workers })
     }
 }
 

@@ -1,5 +1,9 @@
 //! Our own engine as a contestant: the hidden verb `yeoul bench-contestant`.
 
+#[cfg(feature = "cluster")]
+mod cluster;
+mod place;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read, Write};
 use std::path::Path;
@@ -10,6 +14,8 @@ use futures::StreamExt;
 use yeoul_base::{ByteSize, ErrorKind};
 use yeoul_sql::{Options, Session};
 
+pub use self::place::ContestantArgs;
+use self::place::Place;
 use crate::contest::line_process::LINE_BYTES_MAX;
 use crate::contest::protocol::{Dialect, Failed, NullOrder, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
@@ -21,14 +27,18 @@ const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, integer_division: tru
 ///
 /// # Errors
 /// `Invalid` for a malformed request, `Unavailable` if stdin or stdout fail. A query's error is an answer.
-pub fn run() -> Result<()> {
-    serve(io::stdin().lock(), io::stdout().lock())
+pub fn run(args: &ContestantArgs) -> Result<()> {
+    serve(args, io::stdin().lock(), io::stdout().lock())
 }
 
-fn serve(mut requests: impl BufRead, mut responses: impl Write) -> Result<()> {
+fn serve(args: &ContestantArgs, mut requests: impl BufRead, mut responses: impl Write) -> Result<()> {
     let Some(request) = next_request(&mut requests)? else { return Ok(()) };
     let Request::Open(open) = request else {
         return Err(Error::new(ErrorKind::Invalid, "the first request has to open the tables"));
+    };
+    let place = match Place::start(args, &open) {
+        Ok(place) => place,
+        Err(e) => return respond(&mut responses, &unplaced(&e)),
     };
     let options = Options {
         memory: open.memory_bytes.map(ByteSize::from_bytes),
@@ -38,15 +48,13 @@ fn serve(mut requests: impl BufRead, mut responses: impl Write) -> Result<()> {
     };
     let runtime = yeoul_sql::runtime(&options)
         .map_err(|e| Error::new(e.kind(), "cannot start the engine").with_source(e))?;
-    let session = match runtime.block_on(open_session(options, &open)) {
+    let session = match runtime.block_on(open_session(&place, options, &open)) {
         Ok(session) => session,
         Err(e) => return respond(&mut responses, &failed(&e)),
     };
     let version = format!("Yeoul {}", env!("CARGO_PKG_VERSION"));
-    respond(
-        &mut responses,
-        &Response::Opened(Opened { version, pids: vec![std::process::id()], dialect: DIALECT }),
-    )?;
+    let own = Opened { version, pids: vec![std::process::id()], is_limit_of_each: false, dialect: DIALECT };
+    respond(&mut responses, &Response::Opened(place.told(own)))?;
     while let Some(request) = next_request(&mut requests)? {
         let Request::Run(run) = request else {
             return Err(Error::new(ErrorKind::Invalid, "the tables are open already"));
@@ -60,8 +68,8 @@ fn serve(mut requests: impl BufRead, mut responses: impl Write) -> Result<()> {
     Ok(())
 }
 
-async fn open_session(options: Options, open: &Open) -> yeoul_sql::Result<Session> {
-    let session = Session::new(options)?;
+async fn open_session(place: &Place, options: Options, open: &Open) -> yeoul_sql::Result<Session> {
+    let session = place.session(options)?;
     for table in &open.tables {
         session.sql(&view(&open.data, table)).await?.collect().await?;
     }
@@ -109,6 +117,10 @@ fn failed(error: &yeoul_sql::Error) -> Response {
     Response::Failed(Failed { kind: error.kind().as_str().to_owned(), message: error.to_string() })
 }
 
+fn unplaced(error: &Error) -> Response {
+    Response::Failed(Failed { kind: error.kind().as_str().to_owned(), message: error.to_string() })
+}
+
 fn unsaved(path: &Path, error: arrow::error::ArrowError) -> Response {
     let message = format!("cannot save the answer to {}: {error}", path.display());
     Response::Failed(Failed { kind: ErrorKind::Unavailable.as_str().to_owned(), message })
@@ -146,7 +158,7 @@ mod tests {
     fn answers(lines: &[Request]) -> Vec<Response> {
         let text: Vec<_> = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
         let mut out = Vec::new();
-        serve(text.concat().as_bytes(), &mut out).unwrap();
+        serve(&ContestantArgs::default(), text.concat().as_bytes(), &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -212,8 +224,9 @@ mod tests {
 
     #[test]
     fn a_query_before_the_tables_is_refused() {
+        let none = ContestantArgs::default();
         let line = serde_json::to_string(&query("select 1", None)).unwrap();
-        assert_eq!(serve(line.as_bytes(), Vec::new()).unwrap_err().kind(), ErrorKind::Invalid);
-        assert_eq!(serve(&b"nonsense\n"[..], Vec::new()).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(serve(&none, line.as_bytes(), Vec::new()).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(serve(&none, &b"nonsense\n"[..], Vec::new()).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }
