@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
+mod cluster;
 mod harness;
 mod log_levels;
 mod product;

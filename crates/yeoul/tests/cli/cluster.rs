@@ -1,0 +1,227 @@
+//! A cluster on one machine, as its users see it: its memory, what it says of its jobs, and the end of a client.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::harness::{Folder, Run, binary};
+
+/// Memory of an executor, of which the join below needs more.
+const MEMORY_KB: u64 = 320 << 10;
+const MEMORY: &str = "320MiB";
+
+/// Time for a cluster to come up, and for a job to be there.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Time for the job of a client that has gone to end: it may have gone before the scheduler knew that somebody waits.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// A join of few keys that runs for hours: one row of an input gives two million.
+const LONG: &str = "SELECT count(*) FROM (SELECT value % 2 AS x FROM generate_series(1, 4000000)) AS a \
+     JOIN (SELECT value % 2 AS y FROM generate_series(1, 4000000)) AS b ON a.x = b.y";
+
+/// A server that says where it is. It ends with the test.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { process, address: address.trim().to_owned() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// `yeoul cluster local` with one executor of two threads.
+struct Cluster {
+    server: Server,
+    http: String,
+    folder: Folder,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let folder = Folder::new();
+        let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = binary();
+        command
+            .args(["cluster", "local", "--executors", "1", "--threads", "2", "--memory", MEMORY])
+            .args(["--dir", ".", "--port", "0", "--http-port", &http.port().to_string()])
+            .current_dir(folder.path());
+        let cluster = Self { server: Server::start(&mut command), http: http.to_string(), folder };
+        cluster.until(WAIT_MAX, "/api/v1/executors", |told| told["executors"].as_array().unwrap().len() == 1);
+        cluster
+    }
+
+    fn sql(&self, sql: &str) -> Run {
+        self.folder.yeoul(["sql", "--quiet", "--cluster", &self.server.address, "--format", "csv", "-c", sql])
+    }
+
+    /// Status code, head and body of an answer.
+    fn ask(&self, method: &str, path: &str, accept: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(&self.http).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n");
+        write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_lowercase(), body.to_owned())
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let (status, _, body) = self.ask("GET", path, "*/*");
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    #[track_caller]
+    fn until(&self, max: Duration, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + max;
+        loop {
+            let told = self.json(path);
+            if is_so(&told) {
+                return told;
+            }
+            assert!(Instant::now() < deadline, "not so within {max:?}: {told}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn until_running(&self, count: usize, max: Duration) {
+        let running = |told: &Value| {
+            told["jobs"].as_array().unwrap().iter().filter(|job| job["state"] == "running").count()
+        };
+        self.until(max, "/api/v1/jobs", |told| running(told) == count);
+    }
+
+    /// The most memory that the executor's process has held.
+    fn executor_peak_kb(&self) -> u64 {
+        let statuses = fs::read_dir("/proc").unwrap().flatten();
+        let statuses = statuses.filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok());
+        let field = |status: &str, name: &str| -> Option<u64> {
+            status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+        };
+        let parent = Some(u64::from(self.server.process.id()));
+        let peaks = statuses
+            .filter(|status| field(status, "PPid:") == parent)
+            .map(|status| field(&status, "VmHWM:").unwrap());
+        let peaks: Vec<u64> = peaks.collect();
+        assert_eq!(peaks.len(), 1, "it has one executor");
+        peaks[0]
+    }
+}
+
+#[test]
+fn a_join_beyond_the_memory_of_an_executor_is_answered_within_it() {
+    let cluster = Cluster::start();
+    let sql = "SELECT count(*) AS n, sum(a.x) AS s, max(b.y) AS m FROM (SELECT value AS x FROM generate_series(1, 4000000)) AS a \
+         FULL JOIN (SELECT value * 2 AS y FROM generate_series(1, 4000000)) AS b ON a.x = b.y";
+    cluster.sql(sql).shows("exit 0\nn,s,m\n6000000,8000002000000,8000000\n");
+    let peak = cluster.executor_peak_kb();
+    assert!(peak <= MEMORY_KB, "{peak} kB of {MEMORY_KB} kB");
+}
+
+#[test]
+fn a_cluster_tells_of_its_jobs() {
+    let cluster = Cluster::start();
+    let sql = "SELECT value % 3 AS k, count(*) AS n FROM generate_series(1, 9000) GROUP BY k ORDER BY k";
+    cluster.sql(sql).shows("exit 0\nk,n\n0,3000\n1,3000\n2,3000\n");
+
+    let told = cluster.json("/api/v1/jobs");
+    let job = &told["jobs"][0];
+    assert_eq!(
+        (&job["state"], &job["stages"], &job["stagesEnded"]),
+        (&"answered".into(), &3.into(), &3.into())
+    );
+    let told = cluster.json(&format!("/api/v1/jobs/{}", job["id"].as_str().unwrap()));
+    let stages = told["stages"].as_array().unwrap();
+    assert_eq!(stages.last().unwrap()["rows"], 3, "{stages:?}");
+    assert!(stages.iter().all(|stage| stage["tasks"] == stage["tasksEnded"] && stage["executors"] == 1));
+
+    let plan = cluster.sql(&format!("EXPLAIN ANALYZE {sql}")).done();
+    for words in [
+        "stage 1: ",
+        "stage 3: 1 task on 1 executor in ",
+        ", 3 rows, ",
+        "AggregateExec",
+        "SortPreservingMergeExec",
+    ] {
+        assert!(plan.contains(words), "{words}: {plan}");
+    }
+    let refused = cluster.sql("EXPLAIN ANALYZE COPY (SELECT 1 AS n) TO 'x.csv'").done();
+    assert!(refused.contains("EXPLAIN ANALYZE of a statement that writes"), "{refused}");
+
+    let jobs =
+        cluster.folder.yeoul(["sql", "--quiet", "--cluster", &cluster.server.address, "--format", "csv"]);
+    let jobs = jobs.stdin(".jobs\n").done();
+    assert!(jobs.starts_with("exit 0\njob,state,began,ended,stages_ended,stages\n"), "{jobs}");
+    assert_eq!(jobs.matches(",answered,").count(), 2, "{jobs}");
+    let alone = cluster.folder.yeoul(["sql", "--quiet"]).stdin(".jobs\n").done();
+    assert!(alone.contains("hint: --cluster"), "{alone}");
+
+    let (status, head, page) = cluster.ask("GET", "/", "text/html");
+    assert!(status == 200 && head.contains("text/html"), "{head}");
+    assert!(page.contains("Executors") && page.contains("answered"), "{page}");
+    let (status, _, list) = cluster.ask("GET", "/", "*/*");
+    assert!(status == 200 && list.contains("/api/v1/executors"), "{list}");
+    let (status, _, metrics) = cluster.ask("GET", "/metrics/prometheus", "*/*");
+    assert!(status == 200 && metrics.contains("cluster_jobs_completed_total 2"), "{metrics}");
+    assert_eq!(cluster.ask("GET", "/healthz", "*/*").0, 200);
+    assert_eq!(cluster.ask("GET", "/api/v1/jobs/unknown", "*/*").0, 404);
+}
+
+#[test]
+fn files_of_a_store_are_read_by_the_executors() {
+    let cluster = Cluster::start();
+    let mut store = binary();
+    store.args(["dfs", "local", "--datanodes", "1", "--dir", "store", "--port", "0", "--log", "off"]);
+    let store = Server::start(store.current_dir(cluster.folder.path()));
+    let file = format!("hdfs://{}/t/n.parquet", store.address);
+    let local = cluster.folder.path().join("n.parquet");
+    let rows = "SELECT value AS n FROM generate_series(1, 1000)";
+    for path in [file.as_str(), local.to_str().unwrap()] {
+        let written = cluster.folder.yeoul(["sql", "--quiet", "-c", &format!("COPY ({rows}) TO '{path}'")]);
+        assert!(written.done().starts_with("exit 0\n"));
+    }
+    let of = |path: &str| {
+        format!("SELECT count(*) AS n, sum(a.n) AS s FROM '{path}' AS a JOIN '{path}' AS b ON a.n = b.n + 1")
+    };
+    cluster.sql(&of(&file)).shows("exit 0\nn,s\n999,500499\n");
+    // Another file on each machine, unless somebody says that it is not.
+    let refused = cluster.sql(&of(local.to_str().unwrap())).done();
+    assert!(refused.contains("--shared-paths"), "{refused}");
+}
+
+#[test]
+fn the_job_of_a_client_that_has_gone_ends() {
+    let cluster = Cluster::start();
+    for signal in [Signal::KILL, Signal::INT] {
+        let mut client = binary();
+        client.args(["sql", "--quiet", "--cluster", &cluster.server.address, "-c", LONG]);
+        let mut client =
+            client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        cluster.until_running(1, WAIT_MAX);
+        kill_process(Pid::from_child(&client), signal).unwrap();
+        client.wait().unwrap();
+        cluster.until_running(0, END_MAX);
+        // The slots are free for the next one.
+        cluster
+            .sql("SELECT count(*) AS n FROM generate_series(1, 10) AS g(v) WHERE v > 3")
+            .shows("exit 0\nn\n7\n");
+    }
+}
