@@ -74,7 +74,7 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
     let service =
         if args.shuffle { Some(Shuffle::start(dir.path(), args.shuffle_workers).await?) } else { None };
     let shuffle = service.as_ref().map(|service| ShuffleOptions {
-        masters: vec![service.master.address().to_string()],
+        masters: vec![service.master()],
         copies: args.shuffle_workers.min(2),
         port: 0,
     });
@@ -82,8 +82,9 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
     let server = scheduler::Server::bind(options).await?;
     let address = server.address().to_string();
     // Their sockets wait until it serves.
+    let work = Work { dir: dir.path(), threads: args.threads, memory: args.memory, log };
     let mut executors: Vec<Child> =
-        (0..args.executors).map(|_| executor(&args, &address, dir.path(), log)).collect::<Result<_>>()?;
+        (0..args.executors).map(|_| executor(&address, &work)).collect::<Result<_>>()?;
     // Their ends of the pipes close with this process; waiting for one would close it before.
     let _pipes: Vec<_> = executors.iter_mut().map(|executor| executor.stdin.take()).collect();
     announce(&address);
@@ -102,13 +103,14 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
 
 /// Shuffle service in this process, until it is dropped. It dies with the scheduler, whose jobs it serves: a second copy of a row saves
 /// nothing there, and is for tests and measurements.
-struct Shuffle {
+pub(crate) struct Shuffle {
     master: master::Handle,
     _workers: Vec<worker::Handle>,
 }
 
 impl Shuffle {
-    async fn start(dir: &Path, count: u8) -> Result<Self> {
+    /// Starts it with so many workers, whose directories are below `dir`.
+    pub(crate) async fn start(dir: &Path, count: u8) -> Result<Self> {
         let master = master::Server::start(master::Options::embedded()).await?;
         let mut workers = Vec::new();
         for number in 0..count {
@@ -122,18 +124,28 @@ impl Shuffle {
         master.wait_for_workers(workers.len(), WORKER_AWAITED).await?;
         Ok(Self { master, _workers: workers })
     }
+
+    /// Address of its master.
+    pub(crate) fn master(&self) -> String {
+        self.master.address().to_string()
+    }
 }
 
-fn executor(args: &LocalArgs, scheduler: &str, dir: &Path, log: LevelFilter) -> Result<Child> {
+/// What an executor on this machine works with.
+pub(crate) struct Work<'a> {
+    pub dir: &'a Path,
+    pub threads: usize,
+    pub memory: Option<ByteSize>,
+    pub log: LevelFilter,
+}
+
+/// Starts an executor in a process of its own. It ends once its stdin is closed.
+pub(crate) fn executor(scheduler: &str, work: &Work<'_>) -> Result<Child> {
+    let Work { dir, threads, memory, log } = work;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["cluster", "executor", "--with-stdin", "--scheduler", scheduler]);
-    command.arg("--spill-dir").arg(dir).args([
-        "--threads",
-        &args.threads.to_string(),
-        "--log",
-        &log.to_string(),
-    ]);
-    if let Some(memory) = args.memory {
+    command.arg("--spill-dir").arg(dir).args(["--threads", &threads.to_string(), "--log", &log.to_string()]);
+    if let Some(memory) = memory {
         command.args(["--memory", &memory.as_u64().to_string()]);
     }
     // It ends when this process does, whose end of the pipe is then closed.

@@ -1,6 +1,6 @@
 //! `yeoul cluster`: the scheduler and the executors of queries on many machines.
 
-mod local;
+pub(crate) mod local;
 
 use std::net::TcpListener;
 use std::path::PathBuf;

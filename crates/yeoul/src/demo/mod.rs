@@ -2,6 +2,8 @@
 //!
 //! An act is a function from the stage to rows of the closing table; another part adds a file and a line in [`ACTS`].
 
+#[cfg(feature = "cluster")]
+mod cluster;
 #[cfg(feature = "dfs")]
 mod dfs;
 #[cfg(feature = "shuffle")]
@@ -15,6 +17,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "sql")]
+use arrow::array::RecordBatch;
+#[cfg(feature = "sql")]
+use arrow::util::display::array_value_to_string;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -91,6 +97,12 @@ struct Act {
 const ACTS: &[Act] = &[
     #[cfg(feature = "sql")]
     Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run },
+    #[cfg(feature = "cluster")]
+    Act {
+        name: "cluster",
+        about: "a join on two executors, of which one is killed half-way",
+        run: cluster::run,
+    },
     #[cfg(feature = "shuffle")]
     Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
     #[cfg(feature = "dfs")]
@@ -184,6 +196,17 @@ fn to_table(rows: Vec<(&str, Row)>, total: Duration) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!("{table}\nEvery result was checked; the whole took {}.", seconds(total))
+}
+
+/// The value of an answer of one row and column, as text.
+#[cfg(feature = "sql")]
+fn single_value(batches: &[RecordBatch]) -> Result<String, Failure> {
+    match batches.iter().filter(|batch| batch.num_rows() > 0).collect::<Vec<_>>().as_slice() {
+        [batch] if batch.num_rows() == 1 && batch.num_columns() == 1 => {
+            Ok(array_value_to_string(batch.column(0), 0)?)
+        }
+        _ => Err("expected one value".into()),
+    }
 }
 
 fn seconds(time: Duration) -> String {

@@ -3,12 +3,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use arrow::util::display::array_value_to_string;
 use yeoul_base::ByteSize;
 use yeoul_sql::{Options, Session};
 
-use super::{Failure, Row, STOPPED, Stage};
+use super::{Failure, Row, STOPPED, Stage, single_value};
 
 /// The limit on the process in this act.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
@@ -123,14 +121,4 @@ async fn ask(session: &Session, data: &Path, question: &Question) -> Result<Row,
     }
     let bounds = format!("{peak} of {MEMORY}, spilled {spilled}");
     Ok(Row { what: question.what.to_owned(), result: value, time, bounds })
-}
-
-/// The value of an answer of one row and column, as text.
-fn single_value(batches: &[RecordBatch]) -> Result<String, Failure> {
-    match batches.iter().filter(|batch| batch.num_rows() > 0).collect::<Vec<_>>().as_slice() {
-        [batch] if batch.num_rows() == 1 && batch.num_columns() == 1 => {
-            Ok(array_value_to_string(batch.column(0), 0)?)
-        }
-        _ => Err("expected one value".into()),
-    }
 }

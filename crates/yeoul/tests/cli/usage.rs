@@ -98,7 +98,7 @@ fn a_number_that_is_none_is_refused_in_our_words() {
 fn the_help_tells_what_there_is() {
     let folder = Folder::new();
     for (args, told) in [
-        (vec!["demo", "--help"], "[possible values: sql, shuffle, dfs, stream]"),
+        (vec!["demo", "--help"], "[possible values: sql, cluster, shuffle, dfs, stream]"),
         (vec!["bench", "tpcds", "--help"], "yeoul bench tpcds --queries"),
         (vec!["sql", "--help"], "http(s)://"),
         (vec!["sql", "--help"], "[default: 100GiB]"),
