@@ -15,6 +15,7 @@ use crate::orphans::Jobs;
 use crate::plan_codec::PlanCodec;
 use crate::scheduler::{failed, session_config};
 use crate::stage::StageEngine;
+use crate::threads::Threads;
 
 /// Options of an executor.
 #[derive(Clone, Debug)]
@@ -44,6 +45,7 @@ pub async fn run(options: Options) -> Result<()> {
     let session = Session::new(process).map_err(of_session)?;
     let workplace = session.workplace();
     let (configuration, runtime) = (session_config()?, Arc::clone(workplace.runtime()));
+    let engine = StageEngine::new(workplace.clone(), Jobs::of(&scheduler)?, Threads::new(threads)?);
     let message_bytes = u32::try_from(MESSAGE_BYTES_MAX).expect("a small number");
     let config = ExecutorProcessConfig {
         bind_host: host.clone(),
@@ -61,7 +63,7 @@ pub async fn run(options: Options) -> Result<()> {
         executor_heartbeat_interval_seconds: HEARTBEAT_EVERY_S,
         // The pool is the session's, which counts the whole process.
         memory_pool_size: Some(0),
-        override_execution_engine: Some(Arc::new(StageEngine::new(workplace.clone(), Jobs::of(&scheduler)?))),
+        override_execution_engine: Some(Arc::new(engine)),
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(workplace.state()))),
         override_runtime_producer: Some(Arc::new(move |_| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(move || configuration.clone())),

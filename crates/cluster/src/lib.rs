@@ -18,6 +18,7 @@
 //! - `shuffle`: exchanges whose rows outlive the executors that wrote them;
 //! - `slots`: how many tasks an executor may be given;
 //! - `stage`: a stage's plan as an executor runs it;
+//! - `threads`: the threads of tasks;
 //! - `whole`: sides of joins that one task reads whole;
 //! - `pages`, `counts`: the scheduler's HTTP; `served`: its port;
 //! - `watch`: executors whose processes have ended;
@@ -47,6 +48,7 @@ mod single_tasks;
 mod slots;
 mod stage;
 mod tables;
+mod threads;
 mod watch;
 mod whole;
 

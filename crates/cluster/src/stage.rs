@@ -22,6 +22,7 @@ use crate::orders::{in_order, in_order_of};
 use crate::orphans::Jobs;
 use crate::reruns;
 use crate::shuffle::{self, MapTask, ShuffleSettings, Shuffles};
+use crate::threads::Threads;
 
 /// Engine that makes tasks of plans.
 pub(crate) struct StageEngine {
@@ -34,12 +35,13 @@ struct Tools {
     shuffles: Shuffles,
     ballista: DefaultExecutionEngine,
     jobs: Jobs,
+    threads: Threads,
 }
 
 impl StageEngine {
-    pub(crate) fn new(workplace: Workplace, jobs: Jobs) -> Self {
+    pub(crate) fn new(workplace: Workplace, jobs: Jobs, threads: Threads) -> Self {
         let (shuffles, ballista) = (Shuffles::default(), DefaultExecutionEngine::new());
-        Self { tools: Arc::new(Tools { workplace, shuffles, ballista, jobs }) }
+        Self { tools: Arc::new(Tools { workplace, shuffles, ballista, jobs, threads }) }
     }
 }
 
@@ -65,7 +67,7 @@ impl ExecutionEngine for StageEngine {
             .and_then(|plan| tools.workplace.prepared(plan, config.options()));
         let plan = prepared.map_err(failure::sent)?;
         let run = Mutex::new(tools.run_of(&given, Arc::clone(&plan)).map_err(failure::sent)?);
-        Ok(Arc::new(Stage { tools, given, plan, run }))
+        Ok(Arc::new(Stage { tools, given: Arc::new(given), plan, run: Arc::new(run) }))
     }
 }
 
@@ -137,13 +139,14 @@ impl Tools {
 }
 
 /// A task, whose files are those that the query was planned with, and whose errors say what they are.
+#[derive(Clone)]
 struct Stage {
     tools: Arc<Tools>,
-    given: Given,
+    given: Arc<Given>,
     /// The plan, as it suits this process.
     plan: Arc<dyn ExecutionPlan>,
     /// The last run.
-    run: Mutex<Run>,
+    run: Arc<Mutex<Run>>,
 }
 
 impl Stage {
@@ -207,8 +210,10 @@ impl QueryStageExecutor for Stage {
         _: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
+        let stage = self.clone();
+        let task = self.tools.threads.run(async move { stage.spilling_at_need(context).await });
         tokio::select! {
-            ended = self.spilling_at_need(context) => ended.map_err(failure::sent),
+            ended = task => ended.map_err(failure::sent),
             () = self.tools.jobs.over(&self.given.job) => {
                 tracing::info!(job = %self.given.job, stage = self.given.stage, "a task ends, as its job is over");
                 Err(DataFusionError::Execution("its job is over".to_owned()))
