@@ -20,7 +20,7 @@ use crate::time::{
 };
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
-use crate::{Result, aggregates, names, numbers, parse, plan, refuse, rules, text};
+use crate::{Result, aggregates, json, names, numbers, parse, plan, refuse, rules, text};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +98,7 @@ impl Dialect {
         strftime_functions::register(&mut state)?;
         calendar_functions::register(&mut state)?;
         text::register(&mut state)?;
+        json::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
         let state = rules::with_rules(state, engine);

@@ -1,19 +1,13 @@
 //! What functions of Spark, DuckDB and PostgreSQL are written as here, if not by that name.
 
-/// Instead of functions that read JSON in texts.
-const FROM_FILES: &str = "a struct's field, s['a'], of a column that is read from an NDJSON file: functions do not read JSON in texts";
-
 /// Names of other systems, in order, with what to write.
-const WRITTEN_AS: [(&str, &str); 18] = [
+const WRITTEN_AS: [(&str, &str); 15] = [
     ("age", "timestamp - timestamp"),
     ("dayname", "strftime(t, '%A'), which is DuckDB's dayname, or date_format(t, 'E'), which is Spark's"),
     ("dayofweek", "extract(dow FROM t)"),
-    ("from_json", FROM_FILES),
-    ("get_json_object", FROM_FILES),
-    ("json_extract", FROM_FILES),
-    ("json_extract_string", FROM_FILES),
-    ("json_tuple", FROM_FILES),
-    ("json_value", FROM_FILES),
+    ("from_json", "CAST(get_json_object(text, '$.a') AS INT) for each field"),
+    ("json_tuple", "get_json_object(text, '$.a') for each name"),
+    ("json_value", "json_extract_string(text, '$.a')"),
     ("kurtosis", "kurtosis_pop(x), which is Spark's kurtosis, or kurtosis_samp(x), which is DuckDB's"),
     (
         "monthname",

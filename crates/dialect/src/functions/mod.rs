@@ -65,6 +65,13 @@ fn is_of_engine(name: &str, state: &SessionState) -> bool {
         || state.higher_order_functions().contains_key(name)
 }
 
+/// True for a function that takes a lambda, by its name in small letters.
+pub(crate) fn takes_lambda(name: &str, state: &SessionState) -> bool {
+    let takes = |name: &str| state.higher_order_functions().contains_key(name);
+    let stands_for = |definition: &Definition| definition.parameters.is_none() && takes(definition.body);
+    takes(name) || defined(name).iter().any(stands_for)
+}
+
 impl Definition {
     fn parse(line: &'static str) -> Self {
         let columns: Vec<&str> = line.split('\t').collect();

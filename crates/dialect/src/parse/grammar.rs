@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::{globs, summaries};
+use super::{globs, json_arrows, summaries};
 
 /// The grammar: [`GenericDialect`], with lambdas (`x -> x + 1`), `_` between digits, `a DIV b`, `a GLOB 'b*'`,
 /// `LONG`, `DROP MACRO` and `SUMMARIZE`.
@@ -54,7 +54,7 @@ impl Dialect for Grammar {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        globs::precedence(self, parser).map(Ok)
+        globs::precedence(self, parser).or_else(|| json_arrows::precedence(self, parser)).map(Ok)
     }
 
     fn parse_infix(

@@ -12,6 +12,7 @@
 //! - [`grammar`]: what the parser reads;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
 //! - [`intervals`]: units, fields and signs of intervals;
+//! - [`json_arrows`]: `json -> 'a'`;
 //! - [`lateral_unnest`]: `unnest` in a `FROM`; [`lateral_views`]: `LATERAL VIEW`;
 //! - [`list_queries`]: `ARRAY(SELECT …)`;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
@@ -44,6 +45,7 @@ mod globs;
 pub(crate) mod grammar;
 mod grouping_tuples;
 mod intervals;
+mod json_arrows;
 mod lateral_unnest;
 mod lateral_views;
 mod list_queries;
@@ -80,7 +82,7 @@ use yeoul_base::ErrorKind;
 
 use self::grammar::Grammar;
 use self::visit::walk;
-use crate::functions::Expansion;
+use crate::functions::{Expansion, takes_lambda};
 use crate::{Error, Result};
 
 /// Reads the one statement of a text.
@@ -107,6 +109,7 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     table_queries::write_from(&mut tokens);
     first_subqueries::put_last(&mut tokens);
     numbers::join_digits(&mut tokens);
+    json_arrows::enclose_names(&mut tokens, &|name| takes_lambda(name, state));
     let mut statement = parsed(tokens, state)?;
     synonyms::without_temporary(&mut statement);
     synonyms::translate_pattern(&mut statement);
@@ -201,6 +204,7 @@ impl VisitorMut for Corrections {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         precedence::loosen(expr);
+        json_arrows::take_out_names(expr);
         wide_integers::make_decimal(expr);
         timestamps::hold_digits(expr);
         flow(self.checked(expr))
@@ -232,6 +236,7 @@ impl VisitorMut for Calls<'_> {
         time_zones::call(expr);
         similar::match_whole(expr);
         any_of::call(expr);
+        json_arrows::call(expr);
         synonyms::translate(expr);
         doubles::make_double(expr);
         ControlFlow::Continue(())

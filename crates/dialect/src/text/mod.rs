@@ -11,7 +11,7 @@ mod hex;
 mod percent_pattern;
 mod printf;
 mod regexp_extract;
-mod rows;
+pub(crate) mod rows;
 mod split;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 /// Calls a function with its arguments as arrays of one length. The answer to constants is one.
-pub(super) fn invoke(
+pub(crate) fn invoke(
     arguments: &ScalarFunctionArgs,
     call: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {

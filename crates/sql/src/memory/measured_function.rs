@@ -28,7 +28,7 @@ use crate::Error;
 use crate::answer::room_hint;
 
 /// The functions, and how large their values are.
-const MEASURED: [(&str, Measure); 15] = [
+const MEASURED: [(&str, Measure); 18] = [
     ("repeat", Measure::Repeated),
     ("lpad", Measure::Padded),
     ("rpad", Measure::Padded),
@@ -39,6 +39,9 @@ const MEASURED: [(&str, Measure); 15] = [
     ("replace", Measure::Replaced),
     ("concat", Measure::Joined),
     ("concat_ws", Measure::Joined),
+    ("json_extract", Measure::Joined),
+    ("json_extract_string", Measure::Joined),
+    ("get_json_object", Measure::Joined),
     ("split", Measure::Joined),
     ("string_split_regex", Measure::Joined),
     ("printf", Measure::Written),
