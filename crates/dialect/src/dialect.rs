@@ -7,6 +7,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 
 use crate::functions::macros::Macros;
+use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
 use crate::numbers::settings::NumberSettings;
 use crate::refuse::Questions;
@@ -88,7 +89,9 @@ impl Dialect {
     ) -> Result<SessionState> {
         let mut state = builder.build();
         let config = state.config_mut();
-        *config = std::mem::take(config).with_extension(Arc::new(Macros::default()));
+        let variables = Arc::new(Variables::default());
+        let extended = std::mem::take(config).with_extension(Arc::new(Macros::default()));
+        *config = extended.with_extension(Arc::clone(&variables));
         state.register_expr_planner(Arc::new(CastNames))?;
         state.register_expr_planner(Arc::new(DateArithmetic))?;
         numbers::register(&mut state)?;
@@ -101,6 +104,7 @@ impl Dialect {
         json::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
+        state.register_udf(Arc::new(GetVariable::of(variables).into()))?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.
         let mut planners: Vec<Arc<dyn ExprPlanner>> =

@@ -127,7 +127,7 @@ SELECT n INTO lost FROM t UNION ALL SELECT 1;
 SELECT count(*) FROM t JOIN w;
 --> refused: JOIN without a condition
 SELECT count(*) FROM t POSITIONAL JOIN w;
---> refused: JOIN without a condition
+--> refused: POSITIONAL JOIN
 SELECT count(*) FROM t LEFT JOIN w;
 --> refused: JOIN without a condition
 SELECT count(*) FROM t CROSS JOIN w;

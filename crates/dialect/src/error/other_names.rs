@@ -1,8 +1,9 @@
 //! What functions of Spark, DuckDB and PostgreSQL are written as here, if not by that name.
 
 /// Names of other systems, in order, with what to write.
-const WRITTEN_AS: [(&str, &str); 15] = [
+const WRITTEN_AS: [(&str, &str); 16] = [
     ("age", "timestamp - timestamp"),
+    ("columns", "COLUMNS('regular expression') among the columns of a SELECT, and nowhere else"),
     ("dayname", "strftime(t, '%A'), which is DuckDB's dayname, or date_format(t, 'E'), which is Spark's"),
     ("dayofweek", "extract(dow FROM t)"),
     ("from_json", "CAST(get_json_object(text, '$.a') AS INT) for each field"),

@@ -4,11 +4,13 @@
 //!
 //! - [`expansion`]: calls become expressions;
 //! - [`macros`]: functions that a session defines;
-//! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table.
+//! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table;
+//! - [`variables`]: values that a session keeps.
 
 mod expansion;
 pub(crate) mod macros;
 mod reference;
+pub(crate) mod variables;
 
 use std::sync::LazyLock;
 

@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, SelectItem, SetExpr, SetQuantifier, Statement as Sql,
 };
 
+use super::column_sets::stands_in;
+
 /// The texts of the columns of the outermost `SELECT`, by their places: before its first `*`, and after its last. `None` is
 /// for one that has a name.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,8 +27,9 @@ impl ColumnTexts {
         let Sql::Query(query) = statement.as_ref() else { return None };
         let items = &select_of(query)?.projection;
         let texts = || items.iter().map(text_of);
-        let wildcard =
-            |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        let wildcard = |item: &SelectItem| {
+            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)) || stands_in(item)
+        };
         let before = items.iter().position(wildcard).unwrap_or(items.len());
         let has_wildcard = before < items.len();
         // Of a struct it makes as many columns as that has fields: nobody knows then which are the wildcard's.

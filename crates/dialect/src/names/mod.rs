@@ -2,6 +2,7 @@
 //!
 //! - [`as_written`]: names that keep their letters;
 //! - [`cast_keys`]: keys that differ by a cast only; [`cast_names`]: casts within aggregates, as names tell them apart;
+//! - [`column_sets`]: `COLUMNS('regex')`;
 //! - [`column_texts`]: headings of an answer's columns that have no name;
 //! - [`earlier_aliases`]: aliases that a `SELECT` uses again;
 //! - [`free_names`]: names that an expression has from where it stands;
@@ -16,6 +17,7 @@
 pub(crate) mod as_written;
 mod cast_keys;
 pub(crate) mod cast_names;
+pub(crate) mod column_sets;
 pub(crate) mod column_texts;
 pub(crate) mod earlier_aliases;
 pub(crate) mod free_names;

@@ -1,20 +1,28 @@
-//! `x GLOB 'a*'`, as in DuckDB and SQLite: a text that has the form of a file name's pattern, whose case counts.
+//! `x [NOT] GLOB 'a*'`, as in DuckDB and SQLite: a text that has the form of a file name's pattern, whose case counts.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
 use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// Precedence of the next word, if it is `GLOB` before a text.
+use super::words::is;
+
+/// Precedence of the next words, if they are `[NOT] GLOB` before a text.
 pub(super) fn precedence(dialect: &dyn Dialect, parser: &Parser<'_>) -> Option<u8> {
-    is_next(parser).then(|| dialect.prec_value(Precedence::Like))
+    (is_at(parser, 0) || is_negated(parser)).then(|| dialect.prec_value(Precedence::Like))
 }
 
-/// Reads `GLOB` and its pattern behind an expression; `None` if something else is next.
+/// Reads `[NOT] GLOB` and its pattern behind an expression; `None` if something else is next.
 pub(super) fn read(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
-    if !is_next(parser) {
+    let op = if is_negated(parser) {
+        parser.next_token();
+        BinaryOperator::PGRegexNotMatch
+    } else if is_at(parser, 0) {
+        BinaryOperator::PGRegexMatch
+    } else {
         return None;
-    }
+    };
     parser.next_token();
     let Token::SingleQuotedString(pattern) = parser.next_token().token else {
         unreachable!("a text follows GLOB")
@@ -22,19 +30,24 @@ pub(super) fn read(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, 
     let matched = regex_of(&pattern).map(|regex| {
         Expr::Nested(Box::new(Expr::BinaryOp {
             left: Box::new(left.clone()),
-            op: BinaryOperator::PGRegexMatch,
+            op,
             right: Box::new(Expr::value(Value::SingleQuotedString(regex))),
         }))
     });
     Some(matched.map_err(ParserError::ParserError))
 }
 
-fn is_next(parser: &Parser<'_>) -> bool {
+fn is_negated(parser: &Parser<'_>) -> bool {
+    is(&parser.peek_nth_token_ref(0).token, Keyword::NOT) && is_at(parser, 1)
+}
+
+/// True if `GLOB` and a text come so many words later.
+fn is_at(parser: &Parser<'_>, place: usize) -> bool {
     let is_glob = matches!(
-        &parser.peek_nth_token_ref(0).token,
+        &parser.peek_nth_token_ref(place).token,
         Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("glob")
     );
-    is_glob && matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_))
+    is_glob && matches!(parser.peek_nth_token_ref(place + 1).token, Token::SingleQuotedString(_))
 }
 
 /// The regular expression of a pattern.

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::{globs, json_arrows, summaries};
+use super::{globs, json_arrows, summaries, variables};
 
 /// The grammar: [`GenericDialect`], with lambdas (`x -> x + 1`), `_` between digits, `a DIV b`, `a GLOB 'b*'`,
 /// `LONG`, `DROP MACRO` and `SUMMARIZE`.
@@ -82,7 +82,7 @@ impl Dialect for Grammar {
         if parser.parse_keywords(&[Keyword::DROP, Keyword::MACRO]) {
             return Some(dropped_macro(parser));
         }
-        summaries::read(parser)
+        summaries::read(parser).or_else(|| variables::read(parser))
     }
 
     as_generic![

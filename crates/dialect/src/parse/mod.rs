@@ -14,14 +14,16 @@
 //! - [`intervals`]: units, fields and signs of intervals;
 //! - [`json_arrows`]: `json -> 'a'`;
 //! - [`lateral_unnest`]: `unnest` in a `FROM`; [`lateral_views`]: `LATERAL VIEW`;
-//! - [`list_queries`]: `ARRAY(SELECT …)`;
+//! - [`list_comprehensions`]: `[x + 1 FOR x IN list]`; [`list_queries`]: `ARRAY(SELECT …)`;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: `_` in numbers, and words directly after one;
 //! - [`order_by_all`]: `ORDER BY ALL`;
+//! - [`other_joins`]: `ASOF JOIN` and `POSITIONAL JOIN`;
 //! - [`other_statements`]: statements in words of others, and marks of `LIMIT … %` and `BY NAME`;
 //! - [`pivots`]: `PIVOT` and `UNPIVOT`;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`row_subqueries`]: rows that are compared with those of a query;
+//! - [`samples`]: samples as DuckDB writes them;
 //! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens;
 //! - [`summaries`]: the statement `SUMMARIZE`;
@@ -29,6 +31,7 @@
 //! - [`table_queries`]: `TABLE t`; [`template`]: pieces of SQL that rewritings fill;
 //! - [`time_zones`]: `AT TIME ZONE`;
 //! - [`timestamps`]: texts with nanoseconds;
+//! - [`variables`]: `SET VARIABLE`;
 //! - [`visit`]: visits of the SQL in a statement;
 //! - [`wide_integers`]: integers with more digits than 64 bits hold;
 //! - [`words`]: tokens without the blanks between them.
@@ -48,14 +51,17 @@ mod intervals;
 mod json_arrows;
 mod lateral_unnest;
 mod lateral_views;
+mod list_comprehensions;
 mod list_queries;
 mod materialized;
 mod numbers;
 mod order_by_all;
+mod other_joins;
 pub(crate) mod other_statements;
 mod pivots;
 mod precedence;
 mod row_subqueries;
+mod samples;
 mod similar;
 mod span;
 pub(crate) mod summaries;
@@ -64,6 +70,7 @@ mod table_queries;
 pub(crate) mod template;
 mod time_zones;
 mod timestamps;
+pub(crate) mod variables;
 pub(crate) mod visit;
 mod wide_integers;
 mod words;
@@ -106,9 +113,13 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     materialized::leave_out(&mut tokens);
     copy_options::translate(&mut tokens)?;
     other_statements::translate(&mut tokens);
+    variables::reset(&mut tokens);
     table_queries::write_from(&mut tokens);
     first_subqueries::put_last(&mut tokens);
     numbers::join_digits(&mut tokens);
+    list_comprehensions::write_out(&mut tokens)?;
+    other_joins::mark(&mut tokens)?;
+    samples::translate(&mut tokens)?;
     json_arrows::enclose_names(&mut tokens, &|name| takes_lambda(name, state));
     let mut statement = parsed(tokens, state)?;
     synonyms::without_temporary(&mut statement);
@@ -118,6 +129,7 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     wide_integers::check(&written)?;
     doubles::check(&written)?;
     summaries::check(&written, &statement)?;
+    variables::check(&written, &statement)?;
     let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
     match walk(&mut statement, &mut Corrections { is_generic }) {
         ControlFlow::Continue(()) => Ok(statement),
@@ -191,13 +203,17 @@ impl VisitorMut for Corrections {
         from_first::complete(select);
         grouping_tuples::take_apart(&mut select.group_by);
         select.from.iter_mut().for_each(synonyms::name_sides);
-        flow(lateral_views::write_joins(select))
+        let written = select.from.iter_mut().try_for_each(other_joins::write_laterals);
+        flow(written.and_then(|()| lateral_views::write_joins(select)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         lateral_unnest::complete(factor);
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             synonyms::name_sides(table_with_joins);
+            if let Err(error) = other_joins::write_laterals(table_with_joins) {
+                return ControlFlow::Break(error);
+            }
         }
         flow(pivots::write_out(factor))
     }

@@ -15,8 +15,10 @@ use super::relations::Relations;
 use super::show_functions::with_defined;
 use super::{insert_by_name, size, summary, used_schema};
 use crate::functions::macros;
+use crate::functions::variables::assign;
 use crate::names::join_mark::mark;
 use crate::names::join_names::name_columns;
+use crate::parse::variables;
 use crate::refuse::Questions;
 use crate::rewrite::PlanWalk;
 use crate::types::identity::Identity;
@@ -43,6 +45,11 @@ pub(crate) async fn planned(
     {
         return Ok(LogicalPlanBuilder::empty(false).build()?);
     }
+    if let Some((name, query)) = variables::assigned(&statement) {
+        let plan = Box::pin(planned(query, questions, state)).await?;
+        assign(name, &plan, state)?;
+        return Ok(LogicalPlanBuilder::empty(false).build()?);
+    }
     used_schema::translate(&mut statement, state)?;
     let inner = match &mut statement {
         Statement::Explain(explain) => explain.statement.as_mut(),
@@ -64,7 +71,7 @@ pub(crate) async fn planned(
     names::tables_alike::name_apart(&mut statement)?;
     let outcome = if mark(&mut statement) {
         if questions.has_table() {
-            let text = "not supported: ILIKE or REPLACE behind b.* in a statement that has a join with USING";
+            let text = "not supported: COLUMNS, and ILIKE or REPLACE behind b.*, in a statement that has a join with USING";
             return Err(Error::new(ErrorKind::Invalid, text).with_hint("name the columns"));
         }
         with_joined_columns(&mut statement, &mut questions, state, &relations).await?

@@ -83,7 +83,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn insert(&mut self, insert: &mut Insert) -> Result<()> {
-        // Planning refuses all of these but the words, the table, its columns and the query.
+        // Planning refuses all others but the words, the table, its columns and the query.
         let Insert {
             insert_token: _,
             optimizer_hints: _,
@@ -100,8 +100,8 @@ impl Walk<'_> {
             after_columns: _,
             has_table_keyword: _,
             on: _,
-            returning: _,
-            output: _,
+            returning,
+            output,
             replace_into: _,
             priority: _,
             insert_alias: _,
@@ -112,6 +112,8 @@ impl Walk<'_> {
             multi_table_when_clauses: _,
             multi_table_else_clause: _,
         } = insert;
+        absent(returning, Clause::ChangeReturning)?;
+        absent(output, Clause::ChangeReturning)?;
         match table {
             // Planning refuses the other two.
             TableObject::TableName(_) | TableObject::TableFunction(_) | TableObject::TableQuery(_) => {}

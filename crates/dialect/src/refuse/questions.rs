@@ -1,4 +1,4 @@
-//! Clauses that only the columns of a query's tables decide about: `* ILIKE 'p'`, `* REPLACE (… AS c)`, `NATURAL JOIN`, and names that may
+//! Clauses that only the columns of a query's tables decide about: `* ILIKE 'p'`, `* REPLACE (… AS c)`, `COLUMNS('p')`, `NATURAL JOIN`, and names that may
 //! be those of a column or of an alias of the same `SELECT`.
 //!
 //! DataFusion leaves the first out, and the second if there is no such column; the third it makes a cross join if there is no common
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::refused::Clause;
-use crate::names::earlier_aliases;
+use crate::names::{column_sets, earlier_aliases};
 use crate::parse::visit::walk;
 use crate::{Error, Result, names};
 
@@ -48,12 +48,11 @@ impl Questions {
         self.open.len()
     }
 
-    /// True if an item that stands for the columns of one table waits.
+    /// True if an item waits that names columns with their tables.
     pub(crate) fn has_table(&self) -> bool {
-        self.open
-            .iter()
-            .flatten()
-            .any(|open| matches!(open, Question::Item(item) if matches!(item.as_ref(), SelectItem::QualifiedWildcard(_, _))))
+        self.open.iter().flatten().any(
+            |open| matches!(open, Question::Item(item) if !matches!(item.as_ref(), SelectItem::Wildcard(_))),
+        )
     }
 
     /// Takes an item out of a `SELECT`, until its columns are known.
@@ -101,7 +100,7 @@ impl Questions {
         let question = self.open.get_mut(number).and_then(Option::take);
         let Some(question) = question else { return Ok(false) };
         let answer = match question {
-            Question::Item(item) => Answer::Item(Box::new(decided(*item, valid_fields)?)),
+            Question::Item(item) => Answer::Items(decided(*item, valid_fields)?),
             Question::Common { is_single } => {
                 if !has_common(valid_fields, is_single) {
                     return Err(Clause::NaturalNothing.error());
@@ -120,7 +119,8 @@ impl Questions {
 }
 
 enum Answer<'c> {
-    Item(Box<SelectItem>),
+    /// The items that one stands for.
+    Items(Vec<SelectItem>),
     Natural,
     /// Names of the columns of the tables.
     Aliases(HashSet<&'c str>),
@@ -177,11 +177,11 @@ impl VisitorMut for PutBack<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         match &self.answer {
-            Answer::Item(answer) => {
-                for item in &mut select.projection {
-                    if matches!(item, SelectItem::UnnamedExpr(mark) if self.is_mark(mark)) {
-                        *item = answer.as_ref().clone();
-                    }
+            Answer::Items(items) => {
+                let is_mark =
+                    |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(mark) if self.is_mark(mark));
+                if let Some(place) = select.projection.iter().position(is_mark) {
+                    select.projection.splice(place..=place, items.iter().cloned());
                 }
             }
             Answer::Natural => select.from.iter_mut().for_each(|table| self.in_joins(table)),
@@ -206,8 +206,8 @@ impl VisitorMut for PutBack<'_> {
     }
 }
 
-/// A `*` with what stands behind it, as planning honours it.
-fn decided(mut item: SelectItem, columns: &[Column]) -> Result<SelectItem> {
+/// What an item stands for: a `*` with what stands behind it, as planning honours it, or the columns of a set.
+fn decided(mut item: SelectItem, columns: &[Column]) -> Result<Vec<SelectItem>> {
     let (options, names) = match &mut item {
         SelectItem::Wildcard(options) => {
             (options, columns.iter().map(|column| column.name.as_str()).collect())
@@ -215,10 +215,10 @@ fn decided(mut item: SelectItem, columns: &[Column]) -> Result<SelectItem> {
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options) => {
             (options, columns_of(table, columns))
         }
-        _ => return Ok(item),
+        _ => return column_sets::expanded(&item, columns),
     };
     decide_wildcard(options, &names)?;
-    Ok(item)
+    Ok(vec![item])
 }
 
 fn columns_of<'c>(table: &ObjectName, columns: &'c [Column]) -> HashSet<&'c str> {

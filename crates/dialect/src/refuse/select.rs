@@ -12,7 +12,7 @@ use super::refused::{Clause, absent};
 use super::ties::at_place;
 use super::walk::Walk;
 use crate::Result;
-use crate::names::{earlier_aliases, normalized};
+use crate::names::{column_sets, earlier_aliases, normalized};
 
 impl Walk<'_> {
     pub(super) fn select(&mut self, select: &mut Select) -> Result<()> {
@@ -109,7 +109,13 @@ impl Walk<'_> {
 
     fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
         match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => self.expr(expr),
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => {
+                self.expr(expr)?;
+                if column_sets::stands_in(item) {
+                    self.questions.about_columns(item);
+                }
+                Ok(())
+            }
             SelectItem::Wildcard(options) => {
                 let asks = self.wildcard(options)?;
                 if asks {
