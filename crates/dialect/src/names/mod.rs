@@ -2,7 +2,7 @@
 //!
 //! - [`as_written`]: names that keep their letters;
 //! - [`cast_keys`]: keys that differ by a cast only; [`cast_names`]: casts within aggregates, as names tell them apart;
-//! - [`column_sets`]: `COLUMNS('regex')`;
+//! - [`column_sets`]: sets of columns, as in `COLUMNS('regex')`;
 //! - [`column_texts`]: headings of an answer's columns that have no name;
 //! - [`earlier_aliases`]: aliases that a `SELECT` uses again;
 //! - [`free_names`]: names that an expression has from where it stands;
