@@ -9,10 +9,10 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use crate::functions::macros::Macros;
 use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
-use crate::numbers::settings::NumberSettings;
 use crate::refuse::Questions;
 use crate::rewrite::PhysicalRule;
 use crate::rules::Step;
+use crate::settings::Settings;
 use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
@@ -57,7 +57,7 @@ pub struct Dialect {
 impl Dialect {
     /// Settings that follow from the meaning of SQL, not from how fast or in how much memory it is computed.
     pub fn configure(&self, engine: &mut ConfigOptions) {
-        engine.extensions.insert(NumberSettings::default());
+        engine.extensions.insert(Settings::default());
         // Lets errors point at their place in the text.
         engine.sql_parser.collect_spans = true;
         // A number with a point is a decimal; one with an exponent is a DOUBLE, see `parse::doubles`.

@@ -33,6 +33,7 @@
 //! - [`error`]: DataFusion's errors, in words for people; [`suggest`]: the name that a person probably meant;
 //! - [`syntax`]: statements and their tokens, for a part that has statements of its own;
 //! - [`rewrite`]: rewriting of plans;
+//! - [`settings`]: the switches that a statement may set;
 //! - [`sent`]: what rules put into plans, for a plan that goes to another process;
 //! - [`wrong_answers`]: statements that were once answered wrongly, for the tests of each front.
 
@@ -49,6 +50,7 @@ mod refuse;
 mod rewrite;
 pub mod rules;
 pub mod sent;
+pub mod settings;
 mod subqueries;
 pub mod suggest;
 pub mod syntax;

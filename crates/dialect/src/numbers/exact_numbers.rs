@@ -15,8 +15,8 @@ use crate::numbers::checked_results::CheckedResult;
 use crate::numbers::decimal_arithmetic::DecimalArithmetic;
 use crate::numbers::decimal_type::DecimalType;
 use crate::numbers::float_extremes::FloatExtreme;
-use crate::numbers::settings::wraps_integers;
 use crate::rewrite::{PlanWalk, TreeWalk, map_expressions};
+use crate::settings::Switch;
 use crate::types::Identity;
 
 /// Puts functions that fail on overflow in place of `+`, `-` and `*` of integers, unless they may wrap around, and those that round
@@ -29,7 +29,7 @@ pub(crate) struct ExactNumbers;
 
 impl AnalyzerRule for ExactNumbers {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        let wraps = wraps_integers(config);
+        let wraps = Switch::WrapIntegers.is_on(config);
         let mut has_other_types = false;
         let plan = plan.rewrite_up_with_subqueries(&mut |node| {
             let schema = merge_schema(&node.inputs());

@@ -16,7 +16,6 @@
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`regression`]: the function `regr_r2`;
-//! - [`settings`] has `yeoul.wrap_integers`.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
 //! is done otherwise.
@@ -42,7 +41,6 @@ mod number_functions;
 mod quotients;
 mod regression;
 mod rounding;
-pub(crate) mod settings;
 mod sums;
 
 pub use checked_results::{contains_float, one_nan};

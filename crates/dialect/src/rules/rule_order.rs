@@ -1,4 +1,5 @@
 /// The place of a rule among those of DataFusion, which are known by their names.
+#[derive(Clone)]
 pub enum Step<R> {
     /// Before all of them, behind those that a table says before.
     First(fn() -> R),
