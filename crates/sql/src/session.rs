@@ -37,7 +37,7 @@ use crate::memory::measured_function;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
-use crate::optimizer::PHYSICAL;
+use crate::optimizer::{PHYSICAL, PLANNING};
 use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options, Result};
 
@@ -365,12 +365,12 @@ fn context(
         .with_default_features();
     let is_here = elsewhere.is_none();
     let mut state = match elsewhere {
-        // The rules for speed and memory are those of the processes that run stages.
+        // The other rules for speed and memory are those of the processes that run stages.
         Some(elsewhere) => {
             let planner = Arc::new(Planner(elsewhere));
-            DIALECT.session_state(builder.with_query_planner(planner), &[])?
+            DIALECT.session_state(builder.with_query_planner(planner), &PLANNING)?
         }
-        None => DIALECT.session_state(builder, &PHYSICAL)?,
+        None => DIALECT.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
     };
     if options.memory.is_some() && is_here {
         GrowingState::register(&mut state, process)?;

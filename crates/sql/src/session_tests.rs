@@ -5,6 +5,7 @@ mod contradictions;
 mod external_tables;
 mod floats;
 mod growing_states;
+mod join_orders;
 mod large_parquet;
 mod large_values;
 mod names;
@@ -290,6 +291,7 @@ fn reset_gives_back_what_the_session_started_with() {
         ("datafusion.execution.batch_size", "5"),
         ("datafusion.sql_parser.default_null_ordering", "'nulls_first'"),
         ("yeoul.wrap_integers", "true"),
+        ("yeoul.order_joins", "false"),
     ] {
         let before = value(name);
         bench.sql(&format!("SET {name} = {other}"));

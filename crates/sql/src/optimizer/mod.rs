@@ -1,6 +1,7 @@
-//! Rules for speed and memory. The tables [`PHYSICAL`] and [`SPILLING`] say in which order they run, among those of the dialect.
+//! Rules for speed and memory. The tables [`PLANNING`], [`PHYSICAL`] and [`SPILLING`] say in which order they run, among those of the dialect.
 //!
 //! - [`copy_claims`]: has operators above large values ask for the memory of their copies;
+//! - [`estimates`]: the rows of plans, by the footers of files; [`join_order`]: the order of joins, by these;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`round_limits`]: stops recursive queries that never end;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
@@ -9,6 +10,8 @@
 //! - [`yielding_joins`]: joins of a stage that give way.
 
 mod copy_claims;
+mod estimates;
+mod join_order;
 mod late_materialization;
 mod round_limits;
 pub(crate) mod spilling_joins;
@@ -21,10 +24,15 @@ use std::sync::Arc;
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use yeoul_dialect::PhysicalRule;
-use yeoul_dialect::rules::Step::{self, Before, Last};
+use yeoul_dialect::rules::Step::{self, Before, Behind, Last};
 use yeoul_dialect::rules::in_order;
 
-/// The rules that run once on each physical plan.
+/// The rules that run once on the physical plan of a whole query, whoever runs its stages.
+pub(crate) const PLANNING: [Step<PhysicalRule>; 1] =
+    // That one chooses the sides of joins by estimates of its own; all later ones find what these joins need.
+    [Behind("join_selection", || Arc::new(join_order::JoinOrder))];
+
+/// The rules that run once on each physical plan, or on each stage of one.
 pub(crate) const PHYSICAL: [Step<PhysicalRule>; 5] = [
     // Others match on a scan's type, which it changes.
     Before("LimitedGroups", || Arc::new(late_materialization::LateMaterialization)),
@@ -60,7 +68,7 @@ mod tests {
 
     fn state() -> SessionState {
         let builder = SessionStateBuilder::new().with_default_features();
-        Dialect::default().session_state(builder, &PHYSICAL).unwrap()
+        Dialect::default().session_state(builder, &[&PLANNING[..], &PHYSICAL].concat()).unwrap()
     }
 
     #[test]
@@ -78,6 +86,13 @@ mod tests {
                 "WideRows"
             ]
         );
+    }
+
+    #[test]
+    fn joins_are_ordered_once_their_sides_are_chosen() {
+        let physical = physical_names(&state());
+        let place = physical.iter().position(|name| name == "JoinOrder").unwrap();
+        assert_eq!(physical[place - 1], "join_selection", "{physical:?}");
     }
 
     #[test]
