@@ -34,7 +34,7 @@ impl Jobs {
 
     /// Waits until the job is over. A scheduler that does not answer says nothing of it.
     pub(crate) async fn over(&self, job: &JobId) {
-        let path = path_of_running(&job.to_string());
+        let path = path_of_running(job.as_ref());
         loop {
             tokio::time::sleep(ASK_FOR_JOB_EVERY).await;
             match asked::<bool>(&self.scheduler, &path).await {
