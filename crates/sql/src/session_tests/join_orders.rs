@@ -169,6 +169,23 @@ fn what_could_fail_is_not_asked_of_more_rows() {
 }
 
 #[test]
+fn two_columns_of_a_table_that_equal_a_third_equal_each_other() {
+    let bench = Bench::new();
+    for (name, rows) in [
+        ("a", "SELECT value AS k, value % 10 AS j FROM generate_series(0, 99)"),
+        ("b", "SELECT value AS k FROM generate_series(0, 99)"),
+        ("c", "SELECT value % 100 AS k FROM generate_series(1, 3000)"),
+        ("d", "SELECT 5 AS k UNION ALL SELECT 15"),
+    ] {
+        bench.sql(&format!("COPY ({rows}) TO '~/{name}.parquet'"));
+    }
+    let sql = "SELECT count(*) AS n FROM '~/c.parquet' AS c JOIN '~/a.parquet' AS a ON c.k = a.k
+        JOIN '~/b.parquet' AS b ON b.k = a.k AND b.k = a.j JOIN '~/d.parquet' AS d ON d.k = c.k";
+    assert!(is_reordered(&bench, sql));
+    assert_eq!(bench.column(sql), ["30"]);
+}
+
+#[test]
 fn volatile_conditions_stay_where_they_are() {
     let bench = Bench::new();
     for name in ["a", "b", "c"] {
