@@ -75,11 +75,16 @@ impl TpcArgs {
             Suite::TpcH => ("22 queries at scale 1, four minutes", "9,18,21"),
             Suite::TpcDs => ("99 queries at scale 1", "4,23,67"),
         };
+        let on_cluster = if cfg!(feature = "cluster") {
+            format!("\n  yeoul bench {suite} --cluster 3 --against yeoul,duckdb     # three executors beside one process")
+        } else {
+            String::new()
+        };
         format!(
             "Examples:
   yeoul bench {suite} --against duckdb,datafusion     # {how_much}
   yeoul bench {suite} --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
-  yeoul bench {suite} --queries {heavy} --memory 512MiB --json - | jq .summary
+  yeoul bench {suite} --queries {heavy} --memory 512MiB --json - | jq .summary{on_cluster}
 
 {NOTES}"
         )

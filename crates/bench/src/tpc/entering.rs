@@ -11,6 +11,7 @@ use super::store::Store;
 use crate::contest::Peer;
 use crate::contest::protocol::Open;
 use crate::error::{Error, Result};
+use crate::report::Fact;
 
 /// What contestants need before they can be started. The tables of a cluster are gone once it is dropped.
 pub(super) struct Entering {
@@ -43,6 +44,16 @@ impl Entering {
         if self.cluster.is_some() { Peer::Cluster } else { Peer::Yeoul }
     }
 
+    /// What a reader of the report has to know of it.
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        let Some((executors, _)) = &self.cluster else { return Vec::new() };
+        let text = format!(
+            "{executors} executors, each with --memory, which share the threads, at least one each; two workers of a shuffle; tables in \
+             hdfs://, in the process of the benchmark; the memory is that of the executor that held most; its servers are not stopped"
+        );
+        vec![Fact::new("cluster", text)]
+    }
+
     /// A contestant that can be started.
     ///
     /// # Errors
@@ -65,6 +76,10 @@ impl Entering {
 
     pub(super) fn ours(&self) -> Peer {
         Peer::Yeoul
+    }
+
+    pub(super) fn facts(&self) -> Vec<Fact> {
+        Vec::new()
     }
 
     pub(super) fn enter(&self, peer: Peer, open: &Open, stop: &AtomicBool) -> Result<Entrant> {

@@ -96,9 +96,11 @@ fn bench(args: &TpcArgs, suite: Suite, given: Option<PathBuf>, stop: &AtomicBool
         let name = entrant.peer.name().to_owned();
         Contestant { version: entrant.version.clone().unwrap_or_else(|| name.clone()), name }
     };
+    let mut facts = facts(args.runs, &set, &data, threads, oracle.version().unwrap_or("DuckDB"));
+    facts.extend(entering.facts());
     Ok(Report {
         title: format!("Derived from {} at scale {}", suite.title(), args.scale),
-        facts: facts(args.runs, &set, &data, threads, oracle.version().unwrap_or("DuckDB")),
+        facts,
         metrics: metrics(),
         contestants: entrants.iter().map(contestant).collect(),
         rounds,
