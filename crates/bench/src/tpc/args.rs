@@ -76,7 +76,9 @@ impl TpcArgs {
             Suite::TpcDs => ("99 queries at scale 1", "4,23,67"),
         };
         let on_cluster = if cfg!(feature = "cluster") {
-            format!("\n  yeoul bench {suite} --cluster 3 --against yeoul,duckdb     # three executors beside one process")
+            format!(
+                "\n  yeoul bench {suite} --cluster 3 --against yeoul,duckdb     # three executors beside one process"
+            )
         } else {
             String::new()
         };

@@ -117,8 +117,10 @@ impl<'g> Builder<'g, '_> {
                 keys.push((self.local_column(one, &left)?, self.local_column(other, &right)?));
             }
         }
+        let (risky, asked): (Vec<_>, Vec<_>) =
+            self.asked(left.set, right.set).into_iter().partition(|predicate| predicate.may_fail);
         let mut conditions = Vec::new();
-        for predicate in self.asked(left.set, right.set) {
+        for predicate in asked {
             match &predicate.sides {
                 Some([(one, of_one), (other, of_other)])
                     if of_one.is_within(left.set) && of_other.is_within(right.set) =>
@@ -134,7 +136,11 @@ impl<'g> Builder<'g, '_> {
             }
         }
         let filter = self.join_filter(conditions, &left, &right)?;
-        let (projection, columns) = self.projection(set, &[&left.columns[..], &right.columns[..]].concat());
+        let all = [&left.columns[..], &right.columns[..]].concat();
+        let (projection, columns) = match risky.is_empty() {
+            true => self.projection(set, &all),
+            false => (None, all),
+        };
         let mode = self.mode(&left, &right);
         let plan: Arc<dyn ExecutionPlan> = if !keys.is_empty() {
             HashJoinExecBuilder::new(left.plan, right.plan, keys, JoinType::Inner)
@@ -148,7 +154,7 @@ impl<'g> Builder<'g, '_> {
         } else {
             projected(Arc::new(CrossJoinExec::new(left.plan, right.plan)), projection)?
         };
-        Ok(Built { plan, columns, set })
+        filtered(Built { plan, columns, set }, &risky)
     }
 
     /// A semi or anti join.
@@ -281,13 +287,18 @@ fn local(expr: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<Arc<dyn Phys
     Arc::clone(expr).transform_up(localize).data()
 }
 
-fn filtered(built: Built, predicates: &[&Predicate]) -> Result<Built> {
-    if predicates.is_empty() {
-        return Ok(built);
+/// The rows that fulfil predicates. Both sides of an AND may be computed for all rows: what may fail is asked of the rows that all before
+/// it have left.
+fn filtered(mut built: Built, predicates: &[&Predicate]) -> Result<Built> {
+    let (risky, safe): (Vec<&Predicate>, Vec<&Predicate>) =
+        predicates.iter().copied().partition(|predicate| predicate.may_fail);
+    let steps = std::iter::once(safe).chain(risky.into_iter().map(|predicate| vec![predicate]));
+    for step in steps.filter(|step| !step.is_empty()) {
+        let conditions = step.iter().map(|predicate| local(&predicate.condition, &built.columns));
+        let condition = conjunction(conditions.collect::<Result<Vec<_>>>()?);
+        built.plan = Arc::new(FilterExec::try_new(condition, built.plan)?);
     }
-    let conditions = predicates.iter().map(|predicate| local(&predicate.condition, &built.columns));
-    let condition = conjunction(conditions.collect::<Result<Vec<_>>>()?);
-    Ok(Built { plan: Arc::new(FilterExec::try_new(condition, built.plan)?), ..built })
+    Ok(built)
 }
 
 /// A plan with these of its columns.

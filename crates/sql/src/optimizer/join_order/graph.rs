@@ -71,6 +71,8 @@ pub(super) struct Predicate {
     pub(super) condition: Arc<dyn PhysicalExpr>,
     /// The relations that have to be joined where it is asked.
     pub(super) needs: RelationSet,
+    /// Whether it may fail, for rows that another condition drops.
+    pub(super) may_fail: bool,
     /// The two sides of an equality, each with its relations.
     pub(super) sides: Option<[(Arc<dyn PhysicalExpr>, RelationSet); 2]>,
 }
@@ -240,6 +242,7 @@ impl JoinGraph {
         self.predicates.push(Predicate {
             condition: Arc::new(condition),
             needs: sides[0] | sides[1],
+            may_fail: false,
             sides: Some([(one, sides[0]), (other, sides[1])]),
         });
     }
@@ -289,8 +292,9 @@ impl JoinGraph {
                 self.add_equality(Arc::clone(binary.left()), Arc::clone(binary.right()));
                 continue;
             }
-            let needs = if is_safe(part, &schema) { self.relations_of(part) } else { scope };
-            self.predicates.push(Predicate { condition: Arc::clone(part), needs, sides: None });
+            let may_fail = !is_safe(part, &schema);
+            let needs = if may_fail { scope } else { self.relations_of(part) };
+            self.predicates.push(Predicate { condition: Arc::clone(part), needs, may_fail, sides: None });
         }
     }
 }
