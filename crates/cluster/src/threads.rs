@@ -29,7 +29,11 @@ impl Threads {
         running.spawn_on(task, runtime.handle());
         match running.join_next().await.expect("it has one task") {
             Ok(result) => result,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The threads end, and the process with them.
+                Err(_) => std::future::pending().await,
+            },
         }
     }
 }
