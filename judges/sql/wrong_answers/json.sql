@@ -58,7 +58,7 @@ SELECT json_extract('', 'a');
 --> refused: is no JSON
 
 SELECT json_extract('{''a'':1}', 'a');
---> refused: json_valid(text) is false
+--> refused: is no JSON, at line 1, column 2
 
 SELECT json_valid('{"a":1}'), json_valid('bad'), json_valid(''), json_valid(NULL), json_valid('1 2'), json_valid('01'), json_valid('"\ud800"'), json_valid(' null ');
 --> true | false | false | NULL | false | false | false | true
