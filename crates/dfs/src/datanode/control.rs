@@ -1,9 +1,13 @@
 //! What operators ask of a running DataNode over its calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tracing::info;
+
+/// Time from an operator's order to end to the end, as in HDFS: who gave it has the answer by then.
+const ANSWER_LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// What operators have asked of a DataNode.
 #[derive(Debug, Default)]
@@ -39,8 +43,9 @@ impl Control {
         !self.shares_process
     }
 
-    /// Waits until an operator has asked for the end.
+    /// Waits until an operator has asked for the end, and for as long as the answer may take to leave.
     pub async fn asked_to_end(&self) {
         self.ended.notified().await;
+        tokio::time::sleep(ANSWER_LEAVES_WITHIN).await;
     }
 }
