@@ -365,10 +365,11 @@ fn context(
         .with_default_features();
     let is_here = elsewhere.is_none();
     let mut state = match elsewhere {
-        // The other rules for speed and memory are those of the processes that run stages.
+        // The rules for speed and memory are those of the processes that run stages. Joins stay in the order of the statement: messages
+        // have a depth at most, and no word for what an exchange divides by once a join leaves it out.
         Some(elsewhere) => {
             let planner = Arc::new(Planner(elsewhere));
-            DIALECT.session_state(builder.with_query_planner(planner), &PLANNING)?
+            DIALECT.session_state(builder.with_query_planner(planner), &[])?
         }
         None => DIALECT.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
     };
