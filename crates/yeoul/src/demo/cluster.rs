@@ -12,14 +12,14 @@ use crate::cluster::local::{Shuffle, Work, executor};
 /// Executors, of which one is killed.
 const EXECUTORS: usize = 2;
 /// Time from the question to the kill: before the first stages have ended.
-const KILLED_AFTER: Duration = Duration::from_millis(300);
+const KILLED_AFTER: Duration = Duration::from_millis(100);
 
 /// A question that shows that all executors are there.
 const FIRST: &str = "SELECT count(*) FROM generate_series(1, 1000)";
-const JOIN: &str = "SELECT sum(o.k) FROM (SELECT value AS k FROM generate_series(1, 6000000)) AS o \
-     JOIN (SELECT value AS k FROM generate_series(1, 6000000, 3)) AS l ON o.k = l.k";
-/// Two million numbers, each three above the one before.
-const ANSWER: &str = "5999999000000";
+const JOIN: &str = "SELECT sum(o.k) FROM (SELECT value AS k FROM generate_series(1, 12000000)) AS o \
+     JOIN (SELECT value AS k FROM generate_series(1, 12000000, 3)) AS l ON o.k = l.k";
+/// Four million numbers, each three above the one before.
+const ANSWER: &str = "23999998000000";
 
 pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -65,7 +65,7 @@ async fn join_with_a_kill(stage: &Stage) -> Result<Row, Failure> {
     }
     serving.abort();
     Ok(Row {
-        what: "join 6 and 2 million rows on a cluster".to_owned(),
+        what: "join 12 and 4 million rows on a cluster".to_owned(),
         result: value,
         time,
         bounds: format!("1 of {EXECUTORS} executors killed after {} ms", KILLED_AFTER.as_millis()),
