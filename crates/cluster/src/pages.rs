@@ -177,7 +177,7 @@ fn unix_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What to make of the state of a job.
+/// The tone of the state of a job.
 fn tone_of(state: JobState) -> Tone {
     match state {
         JobState::Running | JobState::Answered => Tone::Good,

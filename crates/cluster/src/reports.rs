@@ -131,7 +131,7 @@ pub(crate) struct StageReport {
     pub bytes: u64,
     pub shortest_ms: Option<u64>,
     pub longest_ms: Option<u64>,
-    /// Its operators, a line each.
+    /// Operators, a line each.
     pub plan: String,
 }
 

@@ -72,7 +72,7 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
         state: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>>;
 
-    /// What runs there, a row each.
+    /// The jobs there, a row each.
     ///
     /// # Errors
     /// `Unavailable` if nobody there tells.

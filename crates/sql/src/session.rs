@@ -96,7 +96,7 @@ impl Session {
         Workplace::new(self.context.state(), Arc::clone(&self.limits.process))
     }
 
-    /// What runs where its queries do, a row each.
+    /// The jobs of the place where its queries run, a row each.
     ///
     /// # Errors
     /// `Invalid` if that is this process; `Unavailable` if nobody there tells.

@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Whether it runs in executors, and reads from a store.
+    /// True of one that runs in executors, and reads from a store.
     #[cfg(feature = "cluster")]
     pub(crate) fn is_cluster(self) -> bool {
         matches!(self, Self::Cluster | Self::ClusterWithoutShuffle)

@@ -61,7 +61,7 @@ pub struct Opened {
     pub version: String,
     /// The processes whose memory counts.
     pub pids: Vec<u32>,
-    /// Whether that of the one that held most counts, as each of them has the whole limit; else their sum.
+    /// True if the memory of the one that held most counts, as each of them has the whole limit; else their sum does.
     #[serde(default)]
     pub is_limit_of_each: bool,
     /// What it does where the SQL standard leaves a choice.

@@ -32,7 +32,7 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Whether there is a cluster.
+    /// True if there is a cluster.
     pub(super) fn is_some(self) -> bool {
         self.executors > 0
     }

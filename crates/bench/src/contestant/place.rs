@@ -1,4 +1,4 @@
-//! Where a contestant's queries run: in its process, or on a cluster.
+//! The place of a contestant's queries: its process, or a cluster.
 
 use clap::Args;
 use yeoul_sql::{Options, Session};
@@ -47,7 +47,7 @@ impl Place {
         Session::with_queries(options, std::sync::Arc::new(queries))
     }
 
-    /// What a contestant says of itself.
+    /// The words of a contestant about itself.
     pub(super) fn told(&self, own: Opened) -> Opened {
         match &self.cluster {
             Some(cluster) => Opened {

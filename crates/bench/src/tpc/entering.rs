@@ -13,7 +13,7 @@ use crate::contest::protocol::Open;
 use crate::error::{Error, Result};
 use crate::report::Fact;
 
-/// What contestants need before they can be started. The tables of a cluster are gone once it is dropped.
+/// The needs of contestants before they can be started. The tables of a cluster are gone once it is dropped.
 pub(super) struct Entering {
     #[cfg(feature = "cluster")]
     cluster: Option<(u16, Store)>,
@@ -44,7 +44,7 @@ impl Entering {
         if self.cluster.is_some() { Peer::Cluster } else { Peer::Yeoul }
     }
 
-    /// What a reader of the report has to know of it.
+    /// Facts for a reader of the report.
     pub(super) fn facts(&self) -> Vec<Fact> {
         let Some((executors, _)) = &self.cluster else { return Vec::new() };
         let text = format!(

@@ -56,7 +56,7 @@ impl JsonFunction {
         Self::Valid,
     ];
 
-    /// What it answers, and how it is called.
+    /// The answer of a function, and its signature.
     fn description(self) -> (&'static str, &'static str) {
         match self {
             Self::ArrayLength => ("Number of elements of a JSON array.", "json_array_length(text[, path])"),

@@ -61,7 +61,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What a place means, kept from row to row, as most calls have a constant place.
+/// Meaning of a place, kept from row to row, as most calls have a constant place.
 pub(super) struct Known<'a, P> {
     last: Option<(Place<'a>, P)>,
 }
@@ -72,7 +72,7 @@ impl<'a, P> Known<'a, P> {
         Self { last: None }
     }
 
-    /// What a place means.
+    /// The meaning of a place.
     ///
     /// # Errors
     /// That of `read`.

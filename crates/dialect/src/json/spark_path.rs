@@ -22,7 +22,7 @@ enum Step {
     Element(usize),
 }
 
-/// What is read between the points and brackets of a path.
+/// A step that is read between the points and brackets of a path.
 enum Part {
     Step(Step),
     EachElement,

@@ -36,7 +36,7 @@ pub(super) fn write_out(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     Ok(())
 }
 
-/// What stands in a pair of brackets or parentheses, with these.
+/// The tokens in a pair of brackets or parentheses, with these.
 #[derive(Default)]
 struct Enclosed {
     tokens: Vec<TokenWithSpan>,

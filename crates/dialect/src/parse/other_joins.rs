@@ -182,10 +182,10 @@ fn name_of(table: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// What a row of the right side has to meet, and which one of those is the nearest.
+/// Condition that a row of the right side has to meet, and the order in which the nearest comes first.
 struct Nearest {
     condition: Expr,
-    /// What the right side is ordered by.
+    /// The key that the right side is ordered by.
     key: Expr,
     is_ascending: bool,
     /// Columns that the right side does not show.

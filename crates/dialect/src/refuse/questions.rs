@@ -206,7 +206,7 @@ impl VisitorMut for PutBack<'_> {
     }
 }
 
-/// What an item stands for: a `*` with what stands behind it, as planning honours it, or the columns of a set.
+/// The columns that an item stands for: a `*` with what stands behind it, as planning honours it, or the columns of a set.
 fn decided(mut item: SelectItem, columns: &[Column]) -> Result<Vec<SelectItem>> {
     let (options, names) = match &mut item {
         SelectItem::Wildcard(options) => {

@@ -34,7 +34,7 @@ pub trait Engine: Send + Sync {
     /// If there is no such table, or it cannot be read.
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, Self::Error>;
 
-    /// What runs where the statements run, a row each.
+    /// The jobs of the place where statements run, a row each.
     ///
     /// # Errors
     /// If nobody there tells.

@@ -131,7 +131,7 @@ impl Shuffle {
     }
 }
 
-/// What an executor on this machine works with.
+/// Means of an executor on this machine.
 pub(crate) struct Work<'a> {
     pub dir: &'a Path,
     pub threads: usize,

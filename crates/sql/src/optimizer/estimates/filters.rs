@@ -49,7 +49,7 @@ impl Share {
     }
 }
 
-/// What a condition keeps of the rows of an estimate.
+/// The estimate of the rows that a condition keeps.
 pub(in crate::optimizer) fn kept(input: &Estimate, condition: &Arc<dyn PhysicalExpr>) -> Estimate {
     let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut shares = Vec::new();

@@ -84,7 +84,7 @@ fn thinned(distinct: f64, rows: f64, share: f64) -> f64 {
 }
 
 impl ColumnEstimate {
-    /// What the statistics of a column say about it in so many rows. A range whose ends are the wrong way round says nothing.
+    /// The estimate of a column in so many rows, by its statistics. A range whose ends are the wrong way round says nothing.
     fn told(told: &ColumnStatistics, rows: f64) -> Self {
         let bound = |value: &Precision<_>| value.get_value().and_then(number);
         let range = bound(&told.min_value).zip(bound(&told.max_value)).filter(|(min, max)| min <= max);

@@ -35,7 +35,7 @@ pub(super) struct Relation {
     pub(super) plan: Arc<dyn ExecutionPlan>,
     /// The place of its first column.
     pub(super) start: usize,
-    /// How the rows of others are tested against it; `None` if its rows are joined with theirs.
+    /// Test of the rows of others against it; `None` if its rows are joined with theirs.
     pub(super) test: Option<ExistenceTest>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Predicate {
     pub(super) condition: Arc<dyn PhysicalExpr>,
     /// The relations that have to be joined where it is asked.
     pub(super) needs: RelationSet,
-    /// Whether it may fail, for rows that another condition drops.
+    /// True if it may fail, for rows that another condition drops.
     pub(super) may_fail: bool,
     /// The two sides of an equality, each with its relations.
     pub(super) sides: Option<[(Arc<dyn PhysicalExpr>, RelationSet); 2]>,
@@ -299,7 +299,7 @@ impl JoinGraph {
     }
 }
 
-/// What has been collected of an operator.
+/// The part of a graph that an operator and those below it are.
 struct Part {
     output: Vec<Arc<dyn PhysicalExpr>>,
     tree: JoinTree,

@@ -18,7 +18,7 @@ const OUTPUT: f64 = 1.0;
 /// Cost of a pair of rows whose condition is computed.
 const PAIR: f64 = 0.2;
 
-/// What joins two sets of relations.
+/// The link of two sets of relations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// Equal keys.
@@ -32,7 +32,7 @@ pub(super) enum Link {
 }
 
 impl JoinGraph {
-    /// What joins two sets; `None` if one is a relation that these rows cannot be tested against.
+    /// The link of two sets; `None` if one is a relation that these rows cannot be tested against.
     pub(super) fn link(&self, one: RelationSet, other: RelationSet) -> Option<Link> {
         match (self.test_needs(one), self.test_needs(other)) {
             (None, None) => {}
