@@ -39,7 +39,6 @@ pub use crate::catalog::text_scan::{TextKind, TextScan};
 use crate::catalog::uuid_columns::UuidText;
 use crate::optimizer::PHYSICAL;
 use crate::optimizer::spilling_joins::spilling;
-use crate::optimizer::yielding_joins::yielding;
 use crate::settings::{DIALECT, for_stages, session_config};
 use crate::{Error, Options};
 
@@ -163,7 +162,7 @@ impl Workplace {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut rules = PHYSICAL.iter().filter_map(Step::alone);
-        yielding(rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))?)
+        rules.try_fold(plan, |plan, rule| rule.optimize(plan, config))
     }
 
     /// The plan of a stage with joins that spill, for a task that has run out of memory without them; `None` if it would be the same. Rows have

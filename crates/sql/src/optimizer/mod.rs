@@ -6,8 +6,7 @@
 //! - [`round_limits`]: stops recursive queries that never end;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`state_batches`]: small batches for the states of groups that grow with the rows;
-//! - [`wide_rows`]: small batches above scans of wide rows;
-//! - [`yielding_joins`]: joins of a stage that give way.
+//! - [`wide_rows`]: small batches above scans of wide rows.
 
 mod copy_claims;
 mod estimates;
@@ -17,7 +16,6 @@ mod round_limits;
 pub(crate) mod spilling_joins;
 mod state_batches;
 mod wide_rows;
-pub(crate) mod yielding_joins;
 
 use std::sync::Arc;
 

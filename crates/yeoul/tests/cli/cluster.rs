@@ -21,7 +21,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time for the job of a client that has gone to end: it may have gone before the scheduler knew that somebody waits.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// A join of few keys that runs for hours: one row of an input gives two million.
+/// A join of few keys that runs for hours: one row of an input gives two million. The clients go while it begins.
 const LONG: &str = "SELECT count(*) FROM (SELECT value % 2 AS x FROM generate_series(1, 4000000)) AS a \
      JOIN (SELECT value % 2 AS y FROM generate_series(1, 4000000)) AS b ON a.x = b.y";
 
