@@ -9,6 +9,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr::expressions::UnKnownColumn;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -101,6 +102,11 @@ fn divided_join(join: &HashJoinExec, partitions: usize) -> Result<Arc<dyn Execut
     join.builder().with_partition_mode(PartitionMode::Partitioned).with_new_children(sides)?.build_exec()
 }
 
+/// True of a hash that what reads the rows can rely on. A join that leaves its keys out is divided by them all the same.
+fn is_by_columns_there(by: &Partitioning) -> bool {
+    matches!(by, Partitioning::Hash(by, _) if !by.iter().any(|by| by.is::<UnKnownColumn>()))
+}
+
 /// The divided join with the partitions and the order of the join before: what reads it may rely on them.
 fn as_before(
     before: &Arc<dyn ExecutionPlan>,
@@ -108,7 +114,7 @@ fn as_before(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let (by, mut rows) = (before.output_partitioning(), divided);
     let is_one = by.partition_count() == 1;
-    if matches!(by, Partitioning::Hash(..)) && !is_one {
+    if is_by_columns_there(by) && !is_one {
         rows = Arc::new(RepartitionExec::try_new(rows, by.clone())?);
     }
     let Some(order) = before.output_ordering().cloned() else {

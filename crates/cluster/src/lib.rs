@@ -6,7 +6,7 @@
 //!
 //! - [`Cluster`]: where a session's queries run; `job`: one of them, from the client's side;
 //! - [`scheduler`], [`executor`]: the two servers;
-//! - `plan_codec`: plans on the wire; `failure`: errors on the wire;
+//! - `plan_codec`: plans on the wire, deep ones in `parts`; `failure`: errors on the wire;
 //! - `analysis`: `EXPLAIN ANALYZE`; `reports`, `reported`: jobs and stages, as a scheduler tells of them and clients ask;
 //! - `clients`: jobs whose clients have gone;
 //! - `exchanges`: operators between stages;
@@ -36,6 +36,7 @@ mod limits;
 mod orders;
 mod orphans;
 mod pages;
+mod parts;
 mod plan_codec;
 mod reported;
 mod reports;

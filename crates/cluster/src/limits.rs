@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The most bytes of a message between its processes, such as a plan or a batch of rows.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// The most parts of a plan, one below the other. Those who read plans need a stack for that ([`yeoul_sql::STACK_BYTES`]).
+pub(crate) const PART_LEVELS_MAX: usize = 128;
+
 /// Seconds between an executor's signs of life.
 pub(crate) const HEARTBEAT_EVERY_S: u64 = 2;
 

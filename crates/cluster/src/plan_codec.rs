@@ -8,11 +8,11 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::execution::{FunctionRegistry, SessionState, TaskContext};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use datafusion_proto::physical_plan::from_proto::parse_physical_expr;
 use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{
@@ -26,18 +26,25 @@ use yeoul_dialect::{Error, sent};
 use yeoul_sql::distributed::{self, TextKind, TextScan};
 
 use crate::exchanges;
+use crate::limits::PART_LEVELS_MAX;
+use crate::parts::{PartExec, in_parts};
 use crate::shuffle::NumberedExec;
 use crate::whole::WholeExec;
 
 /// Version of this module's messages. Each of them begins with it, so that a process of another version refuses them by name.
-const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 3");
+const VERSION: &str = concat!("yeoul ", env!("CARGO_PKG_VERSION"), ", plans 4");
+
+/// The words of the error for a message with more levels than are read.
+const TOO_DEEP: &str = "RecursionLimitReached";
 
 /// The codec of physical plans, for clients, schedulers and executors of one version.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PlanCodec {
-    ballista: BallistaPhysicalExtensionCodec,
+    ballista: Arc<BallistaPhysicalExtensionCodec>,
     /// The functions that SQL names. A process finds them by their names, and all others are written out.
-    named: SessionState,
+    named: Arc<SessionState>,
+    /// Levels of parts that it still reads.
+    part_levels: usize,
 }
 
 /// An operator that DataFusion cannot write.
@@ -45,7 +52,7 @@ pub struct PlanCodec {
 struct Node {
     #[prost(string, tag = "1")]
     version: String,
-    #[prost(oneof = "Kind", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "Kind", tags = "2, 3, 4, 5, 6, 7, 8")]
     kind: Option<Kind>,
 }
 
@@ -64,6 +71,9 @@ enum Kind {
     Whole(WholeNode),
     #[prost(message, tag = "7")]
     Numbered(NumberedNode),
+    /// The message of a part of the plan.
+    #[prost(bytes, tag = "8")]
+    Part(Vec<u8>),
 }
 
 /// One of Ballista's exchanges that hashes more than columns.
@@ -106,7 +116,7 @@ impl PlanCodec {
     /// Those of the registry of functions.
     pub fn new() -> yeoul_dialect::Result<Self> {
         let named = distributed::planning_state(distributed::planning_config()?)?;
-        Ok(Self { ballista: BallistaPhysicalExtensionCodec::default(), named })
+        Ok(Self { ballista: Arc::default(), named: Arc::new(named), part_levels: PART_LEVELS_MAX })
     }
 
     /// Writes a plan, and gives it as it arrives, which is as it is: DataFusion's messages lack some of what its plans have.
@@ -118,9 +128,16 @@ impl PlanCodec {
         plan: &Arc<dyn ExecutionPlan>,
         context: &TaskContext,
     ) -> Result<(Vec<u8>, Arc<dyn ExecutionPlan>)> {
-        let message = PhysicalPlanNode::try_from_physical_plan(Arc::clone(plan), self)?;
-        let written = message.encode_to_vec();
-        let read = self.read(&written, context)?;
+        let written = self.message(in_parts(plan)?)?;
+        let read =
+            self.read(&written, context).map_err(|error| match error.to_string().contains(TOO_DEEP) {
+                true => {
+                    let text = "too many operators, one below the other, cannot be sent to a cluster";
+                    let hint = "a CREATE TABLE of a query in the middle makes the rest a query of its own";
+                    Error::new(ErrorKind::Invalid, text).with_hint(hint).into()
+                }
+                false => error,
+            })?;
         let Some((left, arrives)) = difference(plan, &read, false) else { return Ok((written, read)) };
         let what = format!("the plan cannot be sent to a cluster: '{left}' would arrive as '{arrives}'");
         Err(Error::new(ErrorKind::Invalid, what).into())
@@ -132,6 +149,16 @@ impl PlanCodec {
     /// For bytes that are none, and those of another version.
     pub fn read(&self, bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
         PhysicalPlanNode::try_decode(bytes)?.try_into_physical_plan(context, self)
+    }
+
+    /// The codec of what is a level of parts below.
+    fn below(&self) -> Result<Self> {
+        let part_levels = self.part_levels.checked_sub(1).ok_or_else(too_deep)?;
+        Ok(Self { part_levels, ..self.clone() })
+    }
+
+    fn message(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
+        Ok(PhysicalPlanNode::try_from_physical_plan(plan, self)?.encode_to_vec())
     }
 
     fn ballistas(
@@ -146,7 +173,7 @@ impl PlanCodec {
     }
 
     fn text_scan(&self, scan: TextScan) -> Result<TextScanNode> {
-        let plain = PhysicalPlanNode::try_from_physical_plan(scan.plain, self)?.encode_to_vec();
+        let plain = self.message(scan.plain)?;
         let csv = match scan.kind {
             TextKind::Csv(options) => {
                 Some(protobuf_common::CsvOptions::try_from(options.as_ref())?.encode_to_vec())
@@ -197,11 +224,13 @@ impl PhysicalExtensionCodec for PlanCodec {
                 let hashed = inputs.first().map_or_else(|| node.schema(), |input| input.schema());
                 let read = |by| parse_physical_expr(by, context, &hashed, self);
                 let by = by.iter().map(read).collect::<Result<Vec<_>>>()?;
-                exchanges::hashing(&node, by)?.ok_or_else(|| unreadable("an exchange that is none"))
+                let by = Partitioning::Hash(by, node.output_partitioning().partition_count());
+                exchanges::divided(&node, by)?.ok_or_else(|| unreadable("an exchange that is none"))
             }
             Some(Kind::OuterSide(OuterSideNode {})) => sent::outer_side(side_of(inputs)?),
             Some(Kind::Whole(WholeNode {})) => Ok(Arc::new(WholeExec::new(side_of(inputs)?))),
             Some(Kind::Numbered(NumberedNode {})) => Ok(Arc::new(NumberedExec::of(inputs.to_vec())?)),
+            Some(Kind::Part(bytes)) => self.below()?.read(&bytes, context),
             None => Err(unreadable("an operator without a kind")),
         }
     }
@@ -220,11 +249,16 @@ impl PhysicalExtensionCodec for PlanCodec {
             Kind::Whole(WholeNode {})
         } else if node.is::<NumberedExec>() {
             Kind::Numbered(NumberedNode {})
+        } else if let Some(part) = node.downcast_ref::<PartExec>() {
+            Kind::Part(self.message(Arc::clone(part.plan()))?)
+        } else if let Some(reader) = exchanges::without_lost_hash(&node)? {
+            Kind::Ballista(self.ballistas(reader, converter)?)
         } else if let Some(by) = exchanges::hashed(node.as_ref()) {
             let written = by.iter().map(|by| serialize_physical_expr(by, self));
             let by = written.collect::<Result<Vec<_>>>()?;
             let plain: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Null));
-            let plain = exchanges::hashing(&node, vec![plain])?.expect("it hashes");
+            let plain = Partitioning::Hash(vec![plain], node.output_partitioning().partition_count());
+            let plain = exchanges::divided(&node, plain)?.expect("it is an exchange");
             Kind::Exchange(ExchangeNode { ballista: self.ballistas(plain, converter)?, by })
         } else {
             Kind::Ballista(self.ballistas(node, converter)?)
@@ -334,6 +368,52 @@ fn not_sent(what: &str, cause: Option<DataFusionError>) -> DataFusionError {
     }
 }
 
+fn too_deep() -> DataFusionError {
+    let text = "too many operators, one below the other, cannot be sent to a cluster";
+    let hint = "a CREATE TABLE of a query in the middle makes the rest a query of its own";
+    Error::new(ErrorKind::Invalid, text).with_hint(hint).into()
+}
+
 fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataFusionError {
     Error::new(ErrorKind::Invalid, "a plan on the wire cannot be read").with_source(error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::limit::GlobalLimitExec;
+    use datafusion::prelude::SessionContext;
+    use yeoul_sql::STACK_BYTES;
+
+    use super::*;
+
+    /// Operators in a message that is as deep as one may be.
+    const OPERATORS: usize = 47;
+
+    #[test]
+    fn a_plan_is_read_up_to_a_depth() {
+        let reader = std::thread::Builder::new().stack_size(STACK_BYTES);
+        reader.spawn(read_up_to_a_depth).unwrap().join().unwrap();
+    }
+
+    fn read_up_to_a_depth() {
+        let (codec, context) = (PlanCodec::new().unwrap(), SessionContext::new().task_ctx());
+        let part = |rows, operators| {
+            let rows = (0..operators).fold(rows, |rows, _| {
+                Arc::new(GlobalLimitExec::new(rows, 1, None)) as Arc<dyn ExecutionPlan>
+            });
+            Arc::new(CoalescePartitionsExec::new(rows)) as Arc<dyn ExecutionPlan>
+        };
+        let deep = |levels, operators| {
+            let rows: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+            (0..levels).fold(rows, |rows, _| part(rows, operators))
+        };
+        codec.write(&deep(PART_LEVELS_MAX, OPERATORS), &context).unwrap();
+        for too_deep in [deep(PART_LEVELS_MAX + 1, 0), deep(1, OPERATORS + 5)] {
+            let error = codec.write(&too_deep, &context).unwrap_err();
+            assert!(error.to_string().contains("too many operators"), "{error}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use yeoul_base::Result;
+use yeoul_sql::STACK_BYTES;
 
 /// Threads, until they are dropped.
 pub(crate) struct Threads(Option<Runtime>);
@@ -14,9 +15,9 @@ impl Threads {
     /// # Errors
     /// The system's.
     pub(crate) fn new(count: usize) -> Result<Self> {
-        let runtime =
-            Builder::new_multi_thread().worker_threads(count).thread_name("task").enable_all().build()?;
-        Ok(Self(Some(runtime)))
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(count).thread_name("task").thread_stack_size(STACK_BYTES).enable_all();
+        Ok(Self(Some(runtime.build()?)))
     }
 
     /// The result of a task that runs on them. It ends when the returned future is dropped, at the next place where it gives way.

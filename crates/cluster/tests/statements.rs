@@ -44,8 +44,14 @@ const REFUSED: [(&str, &str); 2] = [
     ("SELECT 9223372036854775807 + n FROM '~/t/*.parquet'", "integer overflow"),
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn statements_are_answered_as_in_one_process() {
+#[test]
+fn statements_are_answered_as_in_one_process() {
+    // Clients plan, and servers read plans, on stacks that do for deep ones.
+    let runtime = yeoul_sql::runtime(&options()).unwrap();
+    runtime.block_on(runtime.spawn(statements())).unwrap();
+}
+
+async fn statements() {
     let folder = tempfile::tempdir().unwrap();
     let alone = Session::new(options()).unwrap();
     std::fs::create_dir(folder.path().join("t")).unwrap();
@@ -73,6 +79,21 @@ async fn statements_are_answered_as_in_one_process() {
         let error = answer(&session, folder.path(), sql).await.unwrap_err();
         assert!(error.contains(words), "{sql}: {error}");
     }
+    // More operators, one below the other, than a message has levels: of many stages, and of one.
+    let deep = |level_of: fn(usize) -> String| {
+        let levels = (1..60).map(|level| format!("s{level} AS ({})", level_of(level))).collect::<Vec<_>>();
+        let levels = levels.join(", ");
+        format!("WITH s0 AS (SELECT n, k FROM '~/t/*.parquet'), {levels} SELECT sum(n), sum(k) FROM s59")
+    };
+    let stages = deep(|level| format!("SELECT n + 1 AS n, k FROM s{} GROUP BY n, k", level - 1));
+    let expected = answer(&alone, folder.path(), &stages).await.unwrap();
+    assert_eq!(answer(&session, folder.path(), &stages).await, Ok(expected));
+    let stage = deep(|level| {
+        let order = if level % 2 == 0 { "k, n" } else { "n, k" };
+        format!("SELECT n, k FROM s{} ORDER BY {order} LIMIT {}", level - 1, 400 - level)
+    });
+    let refused = answer(&session, folder.path(), &stage).await.unwrap_err();
+    assert!(refused.contains("too many operators"), "{refused}");
     // Rows of a table, of which one statement knows less than the other.
     for table in
         ["CREATE TABLE t (n INT, b TEXT)", "INSERT INTO t VALUES (1, 'x')", "INSERT INTO t (n) VALUES (2)"]

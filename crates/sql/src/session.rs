@@ -365,11 +365,10 @@ fn context(
         .with_default_features();
     let is_here = elsewhere.is_none();
     let mut state = match elsewhere {
-        // The rules for speed and memory are those of the processes that run stages. Joins stay in the order of the statement: messages
-        // have a depth at most, and no word for what an exchange divides by once a join leaves it out.
+        // The other rules for speed and memory are those of the processes that run stages.
         Some(elsewhere) => {
             let planner = Arc::new(Planner(elsewhere));
-            DIALECT.session_state(builder.with_query_planner(planner), &[])?
+            DIALECT.session_state(builder.with_query_planner(planner), &PLANNING)?
         }
         None => DIALECT.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
     };

@@ -12,14 +12,18 @@ use yeoul_net::{LogLevels, ROOT_LOGGER};
 
 use crate::exit::failed;
 
-/// Runs a server until it has ended or was told to; it says on stderr what `log` lets through. Up to
-/// `blocking_threads_max` threads may wait for disks.
-pub fn run(
-    log: &LogLevels,
-    name: &'static str,
-    blocking_threads_max: usize,
-    serve: impl Future<Output = Result<()>>,
-) -> ExitCode {
+/// Threads of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    pub name: &'static str,
+    /// Most of those that wait for disks.
+    pub blocking_max: usize,
+    /// Stack of each, if it needs another than threads have.
+    pub stack_bytes: Option<usize>,
+}
+
+/// Runs a server until it has ended or was told to; it says on stderr what `log` lets through.
+pub fn run(log: &LogLevels, threads: Threads, serve: impl Future<Output = Result<()>>) -> ExitCode {
     let ansi =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|said| said.is_empty());
     let (filter, levels) = reload::Layer::new(Targets::new());
@@ -33,7 +37,10 @@ pub fn run(
         let _ = levels.reload(targets);
     });
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.enable_all().max_blocking_threads(blocking_threads_max).thread_name(name);
+    runtime.enable_all().max_blocking_threads(threads.blocking_max).thread_name(threads.name);
+    if let Some(bytes) = threads.stack_bytes {
+        runtime.thread_stack_size(bytes);
+    }
     let served = match runtime.build() {
         Ok(runtime) => {
             let served = runtime.block_on(serve);

@@ -13,7 +13,7 @@ use yeoul_settings::{Entry, Notice, properties};
 use yeoul_shuffle::settings::{self, apply};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::daemon::{announce, run as run_daemon};
+use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
@@ -177,7 +177,8 @@ struct Conf {
 pub fn run(args: ShuffleArgs) -> ExitCode {
     // A disk that hangs keeps up to sixteen of them, and those of the others are not to wait for it.
     let log = LogLevels::new(args.log);
-    run_daemon(&log, "shuffle", 128, serve(args, log.clone()))
+    let threads = Threads { name: "shuffle", blocking_max: 128, stack_bytes: None };
+    run_daemon(&log, threads, serve(args, log.clone()))
 }
 
 async fn serve(args: ShuffleArgs, log: LogLevels) -> Result<()> {

@@ -11,10 +11,10 @@ use tracing::level_filters::LevelFilter;
 use yeoul_base::{ByteSize, Error, ErrorKind, Result};
 use yeoul_cluster::{executor, scheduler};
 use yeoul_net::LogLevels;
-use yeoul_sql::Options;
+use yeoul_sql::{Options, STACK_BYTES};
 
 use crate::allocator::return_memory_at_once;
-use crate::daemon::{announce, run as run_daemon};
+use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
@@ -136,7 +136,9 @@ pub fn run(args: ClusterArgs) -> ExitCode {
     }
     let log = LogLevels::new(args.log);
     let log_level = args.log;
-    run_daemon(&log, "cluster", BLOCKING_THREADS_MAX, async move {
+    let threads =
+        Threads { name: "cluster", blocking_max: BLOCKING_THREADS_MAX, stack_bytes: Some(STACK_BYTES) };
+    run_daemon(&log, threads, async move {
         match args.role {
             Role::Scheduler(args) => serve_scheduler(args).await,
             Role::Executor(args) => serve_executor(args).await,

@@ -11,7 +11,7 @@ use yeoul_dfs::{datanode, local, namenode};
 use yeoul_net::LogLevels;
 
 use super::conf::Conf;
-use crate::daemon::{announce, run as run_daemon};
+use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
@@ -268,7 +268,8 @@ fn local_options(args: LocalArgs, conf: &Conf) -> Result<local::Options> {
 
 /// Runs a server until it has ended or was told to.
 pub fn run(log: LevelFilter, serve: impl Future<Output = Result<()>>) -> ExitCode {
-    run_daemon(&LogLevels::new(log), "dfs", BLOCKING_THREADS_MAX, serve)
+    let threads = Threads { name: "dfs", blocking_max: BLOCKING_THREADS_MAX, stack_bytes: None };
+    run_daemon(&LogLevels::new(log), threads, serve)
 }
 
 /// Serves until it is told to stop.
