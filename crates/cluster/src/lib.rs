@@ -9,6 +9,7 @@
 //! - `plan_codec`: plans on the wire, deep ones in `parts`; `failure`: errors on the wire;
 //! - `analysis`: `EXPLAIN ANALYZE`; `reports`, `reported`: jobs and stages, as a scheduler tells of them and clients ask;
 //! - `clients`: jobs whose clients have gone;
+//! - `ends`: the end of a task's work with the task;
 //! - `exchanges`: operators between stages;
 //! - `joins`, `series`, `tables`: operators that are sent in another form;
 //! - `orphans`: tasks whose job is over;
@@ -27,6 +28,7 @@
 mod analysis;
 mod clients;
 mod counts;
+mod ends;
 mod exchanges;
 pub mod executor;
 mod failure;

@@ -9,7 +9,7 @@ use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::metrics::MetricsSet;
@@ -17,6 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionConfig;
 use yeoul_sql::distributed::Workplace;
 
+use crate::ends::{self, End};
 use crate::failure;
 use crate::orders::{in_order, in_order_of};
 use crate::orphans::Jobs;
@@ -61,10 +62,11 @@ impl ExecutionEngine for StageEngine {
             true => Some(shuffle::map_number(plan.as_ref()).map_err(failure::sent)?),
             false => None,
         };
-        let given = Given { job, stage, task, map, partitions, dir: dir.to_owned(), config: config.clone() };
+        let (dir, config, end) = (dir.to_owned(), config.clone(), End::default());
+        let given = Given { job, stage, task, map, partitions, dir, config, end };
         let prepared = reruns::once(plan)
             .and_then(in_order)
-            .and_then(|plan| tools.workplace.prepared(plan, config.options()));
+            .and_then(|plan| tools.workplace.prepared(plan, given.config.options()));
         let plan = prepared.map_err(failure::sent)?;
         let run = Mutex::new(tools.run_of(&given, Arc::clone(&plan)).map_err(failure::sent)?);
         Ok(Arc::new(Stage { tools, given: Arc::new(given), plan, run: Arc::new(run) }))
@@ -81,6 +83,7 @@ struct Given {
     partitions: Vec<usize>,
     dir: String,
     config: SessionConfig,
+    end: End,
 }
 
 /// Run of a task: its rows go to a shuffle, or to the executor's disk.
@@ -91,14 +94,15 @@ enum Run {
 }
 
 impl Tools {
-    fn run_of(&self, given: &Given, mut plan: Arc<dyn ExecutionPlan>) -> Result<Run> {
+    fn run_of(&self, given: &Given, plan: Arc<dyn ExecutionPlan>) -> Result<Run> {
+        let mut plan = given.end.of(plan)?;
         if let Some(application) = ShuffleSettings::application_of(given.config.options()) {
             plan = shuffle::reading(plan, &self.shuffles, application, &given.dir)?;
             if let Some(map) = self.map_task(given, application, &plan)? {
                 return Ok(Run::Map(Arc::new(map)));
             }
         }
-        let Given { job, stage, task, map, partitions, dir, config } = given;
+        let Given { job, stage, task, map, partitions, dir, config, .. } = given;
         let (job, partitions) = (job.clone(), partitions.clone());
         // Ballista calls files by their tasks.
         let file = match map {
@@ -210,13 +214,13 @@ impl QueryStageExecutor for Stage {
         _: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        let stage = self.clone();
+        let (stage, _running) = (self.clone(), self.given.end.running());
         let task = self.tools.threads.run(async move { stage.spilling_at_need(context).await });
         tokio::select! {
             ended = task => ended.map_err(failure::sent),
             () = self.tools.jobs.over(&self.given.job) => {
                 tracing::info!(job = %self.given.job, stage = self.given.stage, "a task ends, as its job is over");
-                Err(DataFusionError::Execution("its job is over".to_owned()))
+                Err(ends::over())
             }
         }
     }

@@ -21,7 +21,11 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time for the job of a client that has gone to end: it may have gone before the scheduler knew that somebody waits.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// A join of few keys that runs for hours: one row of an input gives two million. The clients go while it begins.
+/// Ticks of computing by which an executor is within the join below, and of which one that does nothing needs fewer in a second.
+const JOIN_TICKS: u64 = 150;
+const IDLE_TICKS_MAX: u64 = 10;
+
+/// A join of few keys that runs for hours: one row of an input gives two million.
 const LONG: &str = "SELECT count(*) FROM (SELECT value % 2 AS x FROM generate_series(1, 4000000)) AS a \
      JOIN (SELECT value % 2 AS y FROM generate_series(1, 4000000)) AS b ON a.x = b.y";
 
@@ -109,21 +113,47 @@ impl Cluster {
         self.until(max, "/api/v1/jobs", |told| running(told) == count);
     }
 
+    /// The process of the executor.
+    fn executor(&self) -> u64 {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let parent = Some(u64::from(self.server.process.id()));
+        let executors: Vec<u64> =
+            processes.filter(|process| status_field(*process, "PPid:") == parent).collect();
+        assert_eq!(executors.len(), 1, "it has one executor");
+        executors[0]
+    }
+
     /// The most memory that the executor's process has held.
     fn executor_peak_kb(&self) -> u64 {
-        let statuses = fs::read_dir("/proc").unwrap().flatten();
-        let statuses = statuses.filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok());
-        let field = |status: &str, name: &str| -> Option<u64> {
-            status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
-        };
-        let parent = Some(u64::from(self.server.process.id()));
-        let peaks = statuses
-            .filter(|status| field(status, "PPid:") == parent)
-            .map(|status| field(&status, "VmHWM:").unwrap());
-        let peaks: Vec<u64> = peaks.collect();
-        assert_eq!(peaks.len(), 1, "it has one executor");
-        peaks[0]
+        status_field(self.executor(), "VmHWM:").unwrap()
     }
+
+    /// Time for which the executor has computed, in hundredths of a second.
+    fn executor_ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.executor())).unwrap();
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
+    }
+
+    /// Waits until the executor computes next to nothing.
+    fn until_idle(&self, max: Duration) {
+        let deadline = Instant::now() + max;
+        loop {
+            let before = self.executor_ticks();
+            thread::sleep(Duration::from_secs(1));
+            let ticks = self.executor_ticks() - before;
+            if ticks < IDLE_TICKS_MAX {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{ticks} ticks in a second");
+        }
+    }
+}
+
+/// A number that the system tells of a process.
+fn status_field(process: u64, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
 #[test]
@@ -216,9 +246,15 @@ fn the_job_of_a_client_that_has_gone_ends() {
         let mut client =
             client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         cluster.until_running(1, WAIT_MAX);
+        // It is within the join.
+        let before = cluster.executor_ticks();
+        while cluster.executor_ticks() < before + JOIN_TICKS {
+            thread::sleep(Duration::from_millis(20));
+        }
         kill_process(Pid::from_child(&client), signal).unwrap();
         client.wait().unwrap();
         cluster.until_running(0, END_MAX);
+        cluster.until_idle(END_MAX);
         // The slots are free for the next one.
         cluster
             .sql("SELECT count(*) AS n FROM generate_series(1, 10) AS g(v) WHERE v > 3")
