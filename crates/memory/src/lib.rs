@@ -15,7 +15,8 @@
 //!
 //! For work that is refused memory, or stopped:
 //!
-//! - [`ProcessMemory`]: the resident set, watched; what is left under the promise, and the word that work has to end.
+//! - [`ProcessMemory`]: the resident set, watched; what is left under the promise, and the word that work has to end. What an allocator
+//!   keeps of freed memory goes back to the system near the promise, if it was told how ([`freed`]).
 //!
 //! Both read the resident set with [`ResidentSet`](yeoul_base::ResidentSet); [`peak_bytes`] is that of other processes.
 //!
@@ -63,6 +64,7 @@
 //! ```
 
 mod buffers;
+pub mod freed;
 mod governor;
 mod ledger;
 mod party;

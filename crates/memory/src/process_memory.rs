@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use yeoul_base::ResidentSet;
 
+use crate::freed;
+
 /// How often the resident set size is read. At the few GB/s with which two cores can touch fresh memory, some 10 MB can
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
@@ -47,6 +49,8 @@ pub struct ProcessMemory {
     resident: Option<Box<dyn Resident>>,
     /// The promise in bytes; `usize::MAX` for none.
     promise: usize,
+    /// Freed memory goes back to the system from here on.
+    near: usize,
     /// Growth is refused from here on.
     soft_limit: usize,
     /// The running work is stopped from here on.
@@ -91,6 +95,7 @@ impl ProcessMemory {
         let process = Arc::new(Self {
             resident,
             promise: promise_bytes,
+            near: promise_bytes / 100 * 70,
             soft_limit: promise_bytes / 100 * 92,
             hard_limit: promise_bytes - margin(promise_bytes),
             sampled: AtomicUsize::new(0),
@@ -135,6 +140,12 @@ impl ProcessMemory {
         resident
     }
 
+    /// Gives freed memory back to the system, and reads the resident set size in bytes.
+    pub fn reclaim(&self) -> usize {
+        freed::give_back();
+        self.sample()
+    }
+
     /// What the process may still take before growth is refused.
     pub fn free(&self) -> usize {
         if self.promise == usize::MAX {
@@ -156,10 +167,14 @@ impl ProcessMemory {
     pub fn claim(self: &Arc<Self>, bytes: usize) -> Result<Claim, usize> {
         let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed);
         let claim = Claim { process: Arc::clone(self), bytes };
-        let free = self.hard_limit.saturating_sub(self.sample()).saturating_sub(claimed);
-        if bytes > free {
+        let free = |resident| self.hard_limit.saturating_sub(resident).saturating_sub(claimed);
+        let mut free_bytes = free(self.sample());
+        if bytes > free_bytes {
+            free_bytes = free(self.reclaim());
+        }
+        if bytes > free_bytes {
             self.refused(claimed.saturating_add(bytes));
-            return Err(free);
+            return Err(free_bytes);
         }
         Ok(claim)
     }
@@ -190,10 +205,10 @@ impl ProcessMemory {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Waits, at most [`SETTLE_MAX`], for the allocator to return freed memory: until half of the soft limit is free.
+    /// Waits, at most [`SETTLE_MAX`], for freed memory to go back to the system: until half of the soft limit is free.
     pub async fn settle(&self) {
         let deadline = tokio::time::Instant::now() + SETTLE_MAX;
-        while self.sample() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
+        while self.reclaim() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
         }
     }
@@ -230,7 +245,10 @@ impl Drop for Claim {
 
 fn watch_until_dropped(process: &Weak<ProcessMemory>) {
     while let Some(process) = process.upgrade() {
-        let resident = process.sample();
+        let mut resident = process.sample();
+        if resident > process.near {
+            resident = process.reclaim();
+        }
         if resident > process.promise.saturating_add(process.promise / BROKEN_PART) {
             let end = process.on_broken.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(End(end)) = end {

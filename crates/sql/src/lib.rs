@@ -52,7 +52,7 @@ pub use answer::{Answer, Watch};
 pub use catalog::address::at_home;
 pub use options::Options;
 pub use progress::Progress;
-pub use runtime::{RETURN_MEMORY, runtime};
+pub use runtime::runtime;
 pub use session::{MemoryReport, Session};
 pub use yeoul_dialect::error;
 pub use yeoul_dialect::{Error, Place, Result, STACK_BYTES, Span};

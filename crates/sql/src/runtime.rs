@@ -33,8 +33,3 @@ pub fn runtime(options: &Options) -> Result<Runtime> {
             Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")).with_source(source)
         })
 }
-
-/// The environment variable, and its value, with which a process under a memory limit has to start if its allocator is
-/// mimalloc: memory that is freed goes back to the system at once. By default each thread keeps what it freed; after some
-/// seventy queries the process then holds hundreds of megabytes that nobody uses, and no query fits beside them.
-pub const RETURN_MEMORY: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "0");

@@ -1,18 +1,23 @@
-//! The allocator's settings, which it reads before `main` does anything.
+//! The allocator: its settings, which it reads before `main` does anything, and what it keeps of freed memory.
 
-use std::env;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+#[cfg(any(feature = "dfs", feature = "shuffle"))]
+use std::{env, os::unix::process::CommandExt, process::Command};
 
 /// Keep a server small: of huge pages, the first few objects would already take 8 MiB, and pages kept for each size of
 /// object by each thread come to 5 MiB.
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 const SMALL: [(&str, &str); 2] = [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0")];
 
-/// Returns freed memory to the system at once, which a memory limit needs.
-#[cfg(feature = "sql")]
-pub fn return_memory_at_once() {
-    start_again_with(&[yeoul_sql::RETURN_MEMORY]);
+/// Has freed memory go back to the system when the process comes near a limit. By default it does so after a second, if its thread allocates
+/// again: after some seventy queries the process then holds hundreds of megabytes that nobody uses, and no query fits beside them.
+pub fn give_memory_back_near_limits() {
+    yeoul_memory::freed::given_back_by(|| {
+        // SAFETY: any thread may call it at any time; it frees nothing that is in use.
+        #[allow(unsafe_code)]
+        unsafe {
+            libmimalloc_sys::mi_collect(true);
+        }
+    });
 }
 
 /// Takes memory in small pages, and keeps none that are empty.
@@ -23,6 +28,7 @@ pub fn take_small_pages() {
 
 /// Starts this program again in place of itself with more settings, but for those that are set already. Goes on without
 /// them where that fails: then more memory is held than need be, and every limit still holds.
+#[cfg(any(feature = "dfs", feature = "shuffle"))]
 fn start_again_with(settings: &[(&str, &str)]) {
     let missing: Vec<_> = settings.iter().filter(|(key, _)| env::var_os(key).is_none()).copied().collect();
     if missing.is_empty() {

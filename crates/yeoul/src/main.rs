@@ -80,6 +80,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    allocator::give_memory_back_near_limits();
     #[cfg(not(feature = "dfs"))]
     let args = std::env::args_os();
     #[cfg(feature = "dfs")]

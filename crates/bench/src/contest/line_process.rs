@@ -31,8 +31,6 @@ pub(crate) struct Launch {
     pub arguments: Vec<String>,
     /// Environment variables, in addition to ours.
     pub environment: Vec<(String, String)>,
-    /// More of them, if it has a memory limit.
-    pub environment_limited: Vec<(String, String)>,
     /// File that its stderr goes to.
     pub log: PathBuf,
 }
@@ -47,16 +45,15 @@ pub(crate) struct LineProcess {
 }
 
 impl LineProcess {
-    /// Starts it, with the variables for a memory limit if it has one.
+    /// Starts it.
     ///
     /// # Errors
     /// If it cannot start.
-    pub fn start(launch: &Launch, is_limited: bool) -> Result<Self> {
+    pub fn start(launch: &Launch) -> Result<Self> {
         let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
-        let limited = if is_limited { launch.environment_limited.as_slice() } else { &[] };
         let mut child = Command::new(&launch.program)
             .args(&launch.arguments)
-            .envs(launch.environment.iter().chain(limited).map(|(key, value)| (key, value)))
+            .envs(launch.environment.iter().map(|(key, value)| (key, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -68,17 +68,14 @@ impl Peer {
                 program: venv::python_with(packages, stop)?,
                 arguments: vec![venv::scripts()?.join(script).to_string_lossy().into_owned()],
                 environment: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
-                environment_limited: Vec::new(),
                 log: log.clone(),
             })
         };
         let ours = |arguments: &[&str]| {
-            let (key, value) = yeoul_sql::RETURN_MEMORY;
             Ok(Launch {
                 program: own_program()?,
                 arguments: [CONTESTANT_VERB].iter().chain(arguments).map(|&one| one.to_owned()).collect(),
                 environment: Vec::new(),
-                environment_limited: vec![(key.to_owned(), value.to_owned())],
                 log: log.clone(),
             })
         };

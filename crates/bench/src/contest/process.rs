@@ -63,7 +63,7 @@ impl Process {
     /// `NotFound` if it cannot start; `Unavailable` with the end of its stderr if it does not open; `Cancelled` by `stop`.
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
         let mut process = Self {
-            lines: LineProcess::start(launch, open.memory_bytes.is_some())?,
+            lines: LineProcess::start(launch)?,
             opened: Opened {
                 version: String::new(),
                 pids: Vec::new(),
@@ -199,7 +199,6 @@ pub(crate) mod tests {
             program: "sh".into(),
             arguments: vec!["-c".into(), script],
             environment: vec![],
-            environment_limited: vec![],
             log: directory.path().join("log"),
         };
         let open = Open {

@@ -96,10 +96,9 @@ impl Spark {
             program: files.python.clone(),
             arguments: vec![files.script.display().to_string()],
             environment: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
-            environment_limited: Vec::new(),
             log: folder.join("spark.log"),
         };
-        let lines = LineProcess::start(&launch, false)
+        let lines = LineProcess::start(&launch)
             .map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))?;
         let mut spark = Self { lines, processes: Vec::new(), is_gone: false };
         let opened = spark.ask(&mode.open(files, folder), "opened")?;

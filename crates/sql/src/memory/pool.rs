@@ -135,6 +135,9 @@ impl MemoryPool for PromisePool {
             // The sum of grants since the last reading overstates what is resident: look before refusing.
             self.process.sample();
         }
+        if self.process.free() < additional {
+            self.process.reclaim();
+        }
         let granted = self.ledger().try_grow(reservation.consumer().id(), additional, self.process.free());
         match granted {
             Ok(()) => {

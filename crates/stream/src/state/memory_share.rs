@@ -26,7 +26,11 @@ impl MemoryShare {
     /// `ResourceExhausted` if they are not there.
     pub fn grow(&self, bytes: usize) -> Result<()> {
         let Some(process) = &self.process else { return Ok(()) };
-        let free = process.free();
+        let mut free = process.free();
+        if bytes > free {
+            process.reclaim();
+            free = process.free();
+        }
         if bytes <= free {
             process.granted(bytes);
             return Ok(());

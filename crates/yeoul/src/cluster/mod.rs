@@ -13,7 +13,6 @@ use yeoul_cluster::{executor, scheduler};
 use yeoul_net::LogLevels;
 use yeoul_sql::{Options, STACK_BYTES};
 
-use crate::allocator::return_memory_at_once;
 use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::exposure::warn_of_exposure;
@@ -131,9 +130,6 @@ struct ExecutorArgs {
 
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ClusterArgs) -> ExitCode {
-    if matches!(&args.role, Role::Executor(executor) if executor.memory.is_some()) {
-        return_memory_at_once();
-    }
     let log = LogLevels::new(args.log);
     let log_level = args.log;
     let threads =

@@ -116,9 +116,6 @@ const ACTS: &[Act] = &[
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {
-    // SQL's act promises a memory limit.
-    #[cfg(feature = "sql")]
-    crate::allocator::return_memory_at_once();
     match play(args) {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::Stopped(asked)) => interrupted(asked),

@@ -16,7 +16,6 @@ use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell, not
 use yeoul_sql::{Error, Options, STACK_BYTES, Session};
 
 use self::signals::{First, Signals};
-use crate::allocator::return_memory_at_once;
 use crate::exit::{Asked, refused};
 use crate::memory::beyond_machine;
 
@@ -129,7 +128,6 @@ fn threads(text: &str) -> Result<usize, String> {
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
     if let Some(limit) = args.memory {
-        return_memory_at_once();
         if let Some(notice) = beyond_machine(limit).filter(|_| !args.quiet) {
             let _ = writeln!(io::stderr(), "notice: {notice}");
         }
