@@ -9,16 +9,18 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use crate::functions::macros::Macros;
 use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
+use crate::numbers::spark_operators::SparkQuotient;
 use crate::refuse::Questions;
 use crate::rewrite::PhysicalRule;
 use crate::rules::Step;
-use crate::settings::Settings;
+use crate::settings::{Settings, SparkSettings, System};
 use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::date_arithmetic::DateArithmetic;
 use crate::time::{
     calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
 };
+use crate::types::spark_element::SparkElement;
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
 use crate::{Result, aggregates, json, names, numbers, parse, plan, refuse, rules, text};
@@ -41,6 +43,68 @@ pub enum NameCase {
     Lower,
     /// As they are written: fields of JSON and Kafka are told apart by case, as in Flink.
     AsWritten,
+    /// Without regard to case: those of a table's columns, else lower case, as in Spark.
+    AnyCase,
+}
+
+/// Spelling of texts, names and numbers, and the words of statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// Names in double quotes, texts in single ones, as in PostgreSQL and DuckDB.
+    #[default]
+    Own,
+    /// Names in backquotes, texts in either quotes with escapes, numbers with suffixes, as in Spark.
+    Spark,
+}
+
+/// Type of an integer that is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntegerLiterals {
+    /// A BIGINT.
+    #[default]
+    BigInt,
+    /// An INT if it fits, as in Spark.
+    Int,
+}
+
+/// Quotient of two integers by `/`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quotients {
+    /// An integer, as in PostgreSQL.
+    #[default]
+    Whole,
+    /// A DOUBLE, as in Spark.
+    Double,
+}
+
+/// Place of the first element in `list[…]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subscripts {
+    /// `list[1]`, as in PostgreSQL and DuckDB.
+    #[default]
+    FromOne,
+    /// `list[0]`, as in Spark. There is an error where there is no element.
+    FromZero,
+}
+
+/// A join without a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinsWithout {
+    /// An error.
+    #[default]
+    Refused,
+    /// One of all pairs, as in Spark.
+    AllPairs,
+}
+
+/// Names of functions and types that two systems give different meanings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FunctionNames {
+    /// The own ones.
+    #[default]
+    Own,
+    /// Those of Spark.
+    Spark,
 }
 
 /// The meaning of SQL to one front: the switches in which two fronts mean different systems on purpose. All else has one meaning.
@@ -52,9 +116,54 @@ pub struct Dialect {
     pub nulls: NullOrder,
     /// Letters of names.
     pub names: NameCase,
+    /// Spelling of texts, names and numbers.
+    pub spelling: Spelling,
+    /// Type of integers that are written.
+    pub integers: IntegerLiterals,
+    /// Quotient of integers.
+    pub quotients: Quotients,
+    /// Place of the first element of a list.
+    pub subscripts: Subscripts,
+    /// Joins without a condition.
+    pub joins: JoinsWithout,
+    /// Names of functions and types.
+    pub functions: FunctionNames,
 }
 
 impl Dialect {
+    /// That of `yeoul sql`.
+    pub const OWN: Self = Self {
+        nulls: NullOrder::Last,
+        names: NameCase::Lower,
+        spelling: Spelling::Own,
+        integers: IntegerLiterals::BigInt,
+        quotients: Quotients::Whole,
+        subscripts: Subscripts::FromOne,
+        joins: JoinsWithout::Refused,
+        functions: FunctionNames::Own,
+    };
+    /// That of `yeoul stream`.
+    pub const STREAM: Self = Self { nulls: NullOrder::Least, names: NameCase::AsWritten, ..Self::OWN };
+    /// That of `yeoul sql --dialect spark`.
+    pub const SPARK: Self = Self {
+        nulls: NullOrder::Least,
+        names: NameCase::AnyCase,
+        spelling: Spelling::Spark,
+        integers: IntegerLiterals::Int,
+        quotients: Quotients::Double,
+        subscripts: Subscripts::FromZero,
+        joins: JoinsWithout::AllPairs,
+        functions: FunctionNames::Spark,
+    };
+
+    /// The dialect of the system that a session has chosen.
+    pub fn of_session(config: &ConfigOptions) -> Self {
+        match System::of(config) {
+            System::Own => Self::OWN,
+            System::Spark => Self::SPARK,
+        }
+    }
+
     /// Settings that follow from the meaning of SQL, not from how fast or in how much memory it is computed.
     pub fn configure(&self, engine: &mut ConfigOptions) {
         engine.extensions.insert(Settings::default());
@@ -65,14 +174,22 @@ impl Dialect {
         // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
         // is: the operator that it makes of it may be.
         engine.execution.skip_physical_aggregate_schema_check = true;
+        self.configure_reading(engine);
+        // Without a zone of the session, TIMESTAMPTZ and now() would have none either.
+        engine.execution.time_zone = Some("UTC".to_owned());
+    }
+
+    /// Settings that follow from the switches alone: those that change when a session chooses another system.
+    pub fn configure_reading(&self, engine: &mut ConfigOptions) {
         let nulls = match self.nulls {
             NullOrder::Last => "nulls_last",
             NullOrder::Least => "nulls_min",
         };
         engine.sql_parser.default_null_ordering = nulls.to_owned();
-        engine.sql_parser.enable_ident_normalization = self.names == NameCase::Lower;
-        // Without a zone of the session, TIMESTAMPTZ and now() would have none either.
-        engine.execution.time_zone = Some("UTC".to_owned());
+        engine.sql_parser.enable_ident_normalization = self.names != NameCase::AsWritten;
+        if self.functions == FunctionNames::Spark {
+            engine.extensions.insert(SparkSettings::default());
+        }
     }
 
     /// A state in which statements have this meaning. `builder` has what the engine brings: its configuration, which
@@ -104,6 +221,8 @@ impl Dialect {
         json::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
+        state.register_udf(SparkElement::shared())?;
+        state.register_udf(SparkQuotient::shared())?;
         state.register_udf(Arc::new(GetVariable::of(variables).into()))?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.
@@ -125,7 +244,7 @@ impl Dialect {
     /// # Errors
     /// `Invalid`, with the place, for text that is not SQL, and for what systems disagree about.
     pub fn read(&self, sql: &str, state: &SessionState) -> Result<Statement> {
-        parse::read(sql, state)
+        parse::read(sql, self, state)
     }
 
     /// Reads one statement of tokens, for a front whose texts have statements of its own around those of SQL.
@@ -133,7 +252,7 @@ impl Dialect {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_tokens(&self, tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement> {
-        parse::read_tokens(tokens, state)
+        parse::read_tokens(tokens, self, state)
     }
 
     /// Honours or refuses each clause of a statement. The questions are those that only planning can decide.
@@ -144,6 +263,7 @@ impl Dialect {
         if !state.config_options().sql_parser.enable_ident_normalization {
             names::as_written::quote_names(statement);
         }
+        parse::translate(statement, self, state)?;
         parse::call_functions(statement, state)?;
         refuse::honour(statement, state)
     }
@@ -154,10 +274,13 @@ impl Dialect {
     /// Of the statement as it is written: `Invalid`, or `NotFound` for what it names.
     pub async fn plan(
         &self,
-        statement: Statement,
+        mut statement: Statement,
         questions: Questions,
         state: &mut SessionState,
     ) -> Result<LogicalPlan> {
+        if self.names == NameCase::AnyCase {
+            names::any_case::name_columns(&mut statement, state).await?;
+        }
         plan::planned(statement, questions, state).await
     }
 }

@@ -59,7 +59,10 @@ pub mod time;
 mod types;
 pub mod wrong_answers;
 
-pub use dialect::{Dialect, NameCase, NullOrder};
+pub use dialect::{
+    Dialect, FunctionNames, IntegerLiterals, JoinsWithout, NameCase, NullOrder, Quotients, Spelling,
+    Subscripts,
+};
 pub use error::{Error, Result};
 pub use names::{ColumnTexts, normalized};
 pub use numbers::{contains_float, framed_accumulator, one_nan};

@@ -1,4 +1,8 @@
 //! The settings of Yeoul's own, beside DataFusion's: `SET yeoul.wrap_integers = true`.
+//!
+//! - [`spark`]: keys of Spark's, in its dialect.
+
+mod spark;
 
 use std::any::Any;
 
@@ -7,6 +11,8 @@ use datafusion::common::config::{
     ConfigEntry, ConfigExtension, ConfigField, ConfigOptions, ExtensionOptions,
 };
 use datafusion::common::config_err;
+
+pub(crate) use spark::SparkSettings;
 
 /// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,18 +55,64 @@ impl Switch {
     /// The value in a configuration.
     pub fn is_on(self, config: &ConfigOptions) -> bool {
         let settings = config.extensions.get::<Settings>();
-        settings.map_or(self.is_on_at_first(), |settings| settings.0[self as usize])
+        settings.map_or(self.is_on_at_first(), |settings| settings.switches[self as usize])
+    }
+}
+
+/// System whose statements a session takes: `yeoul.dialect`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum System {
+    /// The own dialect: most of PostgreSQL's and DuckDB's.
+    #[default]
+    Own,
+    /// Spark.
+    Spark,
+}
+
+impl System {
+    /// The key of the setting, behind [`Settings::PREFIX`].
+    const KEY: &'static str = "dialect";
+
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("yeoul", Self::Own), ("spark", Self::Spark)];
+
+    /// Name of the setting.
+    pub const SETTING: &'static str = "yeoul.dialect";
+
+    /// The value in a configuration.
+    pub fn of(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Settings>().map_or(Self::Own, |settings| settings.system)
+    }
+
+    /// Name in a setting.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, system)| *system == self).map_or("yeoul", |(name, _)| name)
+    }
+}
+
+impl std::str::FromStr for System {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
+        let names = || Self::ALL.map(|(name, _)| name).join(" and ");
+        found
+            .map(|(_, system)| system)
+            .ok_or_else(|| format!("there is no dialect '{name}': there are {}", names()))
     }
 }
 
 /// The values of all switches. DataFusion's macro for such settings lists them without their prefix, under which neither `SHOW` nor
 /// `RESET` finds them.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings([bool; Switch::ALL.len()]);
+pub(crate) struct Settings {
+    switches: [bool; Switch::ALL.len()],
+    system: System,
+}
 
 impl Default for Settings {
     fn default() -> Self {
-        Self(Switch::ALL.map(Switch::is_on_at_first))
+        Self { switches: Switch::ALL.map(Switch::is_on_at_first), system: System::default() }
     }
 }
 
@@ -82,8 +134,12 @@ impl ExtensionOptions for Settings {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        if key == System::KEY {
+            self.system = value.parse().map_err(datafusion::common::DataFusionError::Configuration)?;
+            return Ok(());
+        }
         match Switch::ALL.into_iter().find(|switch| switch.key() == key) {
-            Some(switch) => ConfigField::set(&mut self.0[switch as usize], "", value),
+            Some(switch) => ConfigField::set(&mut self.switches[switch as usize], "", value),
             None => config_err!("there is no setting '{}.{key}'", Self::PREFIX),
         }
     }
@@ -91,9 +147,14 @@ impl ExtensionOptions for Settings {
     fn entries(&self) -> Vec<ConfigEntry> {
         let entry = |switch: Switch| ConfigEntry {
             key: format!("{}.{}", Self::PREFIX, switch.key()),
-            value: Some(self.0[switch as usize].to_string()),
+            value: Some(self.switches[switch as usize].to_string()),
             description: switch.description(),
         };
-        Switch::ALL.into_iter().map(entry).collect()
+        let system = ConfigEntry {
+            key: System::SETTING.to_owned(),
+            value: Some(self.system.name().to_owned()),
+            description: "The system whose statements are taken: yeoul, or spark.",
+        };
+        Switch::ALL.into_iter().map(entry).chain([system]).collect()
     }
 }

@@ -28,6 +28,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use serde::{Deserialize, Serialize};
 use url::Url;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::Dialect;
 use yeoul_dialect::rules::Step;
 use yeoul_memory::ProcessMemory;
 
@@ -39,7 +40,7 @@ pub use crate::catalog::text_scan::{TextKind, TextScan};
 use crate::catalog::uuid_columns::UuidText;
 use crate::optimizer::PHYSICAL;
 use crate::optimizer::spilling_joins::spilling;
-use crate::settings::{DIALECT, for_stages, session_config};
+use crate::settings::{for_stages, session_config};
 use crate::{Error, Options};
 
 /// Most files that are asked about at a time.
@@ -231,7 +232,7 @@ pub fn planning_state(config: SessionConfig) -> crate::Result<SessionState> {
     let runtime = RuntimeEnvBuilder::new().with_object_store_registry(Arc::new(Unread)).build_arc()?;
     let builder =
         SessionStateBuilder::new().with_config(config).with_runtime_env(runtime).with_default_features();
-    DIALECT.session_state(builder, &[])
+    Dialect::OWN.session_state(builder, &[])
 }
 
 /// Stores of a process that plans and reads no file: plans that name stores are read and written with them, and no store is opened.

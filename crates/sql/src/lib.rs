@@ -55,4 +55,5 @@ pub use progress::Progress;
 pub use runtime::runtime;
 pub use session::{MemoryReport, Session};
 pub use yeoul_dialect::error;
+pub use yeoul_dialect::settings::System;
 pub use yeoul_dialect::{Error, Place, Result, STACK_BYTES, Span};

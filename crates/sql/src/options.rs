@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_dialect::settings::System;
 
 use crate::{Error, Result};
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub spill_dir: Option<PathBuf>,
     /// The most that spilled data may hold on disk at a time.
     pub spill_limit: ByteSize,
+    /// The system whose statements it takes.
+    pub dialect: System,
     /// Engine settings (`datafusion.…` keys) that win over Yeoul's defaults, in order.
     pub settings: Vec<(String, String)>,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             threads: None,
             spill_dir: None,
             spill_limit: Self::SPILL_LIMIT,
+            dialect: System::default(),
             settings: Vec::new(),
         }
     }

@@ -22,7 +22,7 @@ use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 use yeoul_dialect::functions::DEFINITIONS;
-use yeoul_dialect::suggest;
+use yeoul_dialect::{Dialect, suggest};
 use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, UNKNOWN_HINT};
@@ -38,7 +38,7 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::{PHYSICAL, PLANNING};
-use crate::settings::{DIALECT, for_stages, session_config};
+use crate::settings::{for_stages, session_config};
 use crate::{Error, Options, Result};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
@@ -364,13 +364,14 @@ fn context(
         .with_catalog_list(Arc::new(catalogs))
         .with_default_features();
     let is_here = elsewhere.is_none();
+    let dialect = Dialect::OWN;
     let mut state = match elsewhere {
         // The other rules for speed and memory are those of the processes that run stages.
         Some(elsewhere) => {
             let planner = Arc::new(Planner(elsewhere));
-            DIALECT.session_state(builder.with_query_planner(planner), &PLANNING)?
+            dialect.session_state(builder.with_query_planner(planner), &PLANNING)?
         }
-        None => DIALECT.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
+        None => dialect.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
     };
     if options.memory.is_some() && is_here {
         GrowingState::register(&mut state, process)?;

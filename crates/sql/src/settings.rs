@@ -4,13 +4,11 @@ use datafusion::common::config::SpillCompression;
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use yeoul_base::ErrorKind;
-use yeoul_dialect::{Dialect, NameCase, NullOrder};
+use yeoul_dialect::Dialect;
+use yeoul_dialect::settings::System;
 
 use crate::optimizer::with_spilling_joins;
 use crate::{Error, Options, Result};
-
-/// The meaning of SQL in a session.
-pub(crate) const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, names: NameCase::Lower };
 
 /// Settings that a memory limit depends on; while there is one, SQL may not change them.
 const GUARDED: &str = "datafusion.runtime.";
@@ -23,7 +21,12 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let mut config =
         SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
     let engine = config.options_mut();
-    DIALECT.configure(engine);
+    Dialect::OWN.configure(engine);
+    let chosen = options.settings.iter().rev().find(|(key, _)| key == System::SETTING);
+    engine
+        .set(System::SETTING, chosen.map_or(options.dialect.name(), |(_, name)| name))
+        .map_err(Error::from)?;
+    Dialect::of_session(engine).configure_reading(engine);
     // Large CSV files are not split between threads: a split at a line break within quotes would cut a value in two.
     engine.catalog.newlines_in_values = true;
     // INT96 has days and nanoseconds; as 64 bits of nanoseconds, times before 1677 and after 2262 would wrap around.

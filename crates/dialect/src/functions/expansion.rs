@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use yeoul_base::ErrorKind;
 
 use super::macros::{Macro, Macros};
-use super::{Definition, defined, is_of_engine};
+use super::{Definition, defined, is_of_engine, spark};
 use crate::names::normalized;
 use crate::parse::visit::each_expression;
 use crate::{Error, Result};
@@ -68,6 +68,28 @@ impl<'a> Expansion<'a> {
         } else {
             return Ok(());
         };
+        Ok(())
+    }
+
+    /// Writes a call of a function that has another meaning in Spark as what it stands for there.
+    ///
+    /// # Errors
+    /// Those of [`expand`](Self::expand).
+    pub fn expand_spark(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(call) = expr else { return Ok(()) };
+        let [part] = call.name.0.as_slice() else { return Ok(()) };
+        let Some(name) = part.as_ident() else { return Ok(()) };
+        let name = name.value.to_ascii_lowercase();
+        let definitions = spark::defined(&name);
+        let Some(first) = definitions.first() else { return Ok(()) };
+        let FunctionArguments::List(list) = &call.args else { return Ok(()) };
+        let number = list.args.len();
+        let has_so_many = |of: &&Definition| of.parameters.as_ref().is_none_or(|names| names.len() == number);
+        let fitting = definitions.iter().find(has_so_many).unwrap_or(first);
+        match Callee::of_table(fitting) {
+            Some(callee) => *expr = self.expanded(call, &callee)?,
+            None => call.name = ObjectName::from(vec![Ident::new(fitting.body)]),
+        }
         Ok(())
     }
 

@@ -5,11 +5,13 @@
 //! - [`expansion`]: calls become expressions;
 //! - [`macros`]: functions that a session defines;
 //! - [`reference`]: the page `docs/reference/sql-functions.md`, made from the table;
+//! - [`spark`]: functions that mean something else in Spark;
 //! - [`variables`]: values that a session keeps.
 
 mod expansion;
 pub(crate) mod macros;
 mod reference;
+pub mod spark;
 pub(crate) mod variables;
 
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
 //! Names of tables and columns, where SQL and DataFusion differ about which one a name is.
 //!
-//! - [`as_written`]: names that keep their letters;
+//! - [`any_case`]: names without regard to case; [`as_written`]: names that keep their letters;
 //! - [`cast_keys`]: keys that differ by a cast only; [`cast_names`]: casts within aggregates, as names tell them apart;
 //! - [`column_sets`]: sets of columns, as in `COLUMNS('regex')`;
 //! - [`column_texts`]: headings of an answer's columns that have no name;
@@ -14,6 +14,7 @@
 //! - [`scopes`]: the tables that a column's name may be of;
 //! - [`tables_alike`]: tables of one name in several schemas.
 
+pub(crate) mod any_case;
 pub(crate) mod as_written;
 mod cast_keys;
 pub(crate) mod cast_names;

@@ -16,6 +16,7 @@
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`regression`]: the function `regr_r2`;
+//! - [`spark_operators`]: `/` and `div` of Spark.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
 //! is done otherwise.
@@ -41,6 +42,7 @@ mod number_functions;
 mod quotients;
 mod regression;
 mod rounding;
+pub(crate) mod spark_operators;
 mod sums;
 
 pub use checked_results::{contains_float, one_nan};
@@ -59,6 +61,8 @@ use crate::Error;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    // Its operators may become those of the others.
+    state.register_expr_planner(Arc::new(spark_operators::SparkOperators))?;
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;

@@ -25,7 +25,7 @@
 //! - [`row_subqueries`]: rows that are compared with those of a query;
 //! - [`samples`]: samples as DuckDB writes them;
 //! - [`similar`]: `SIMILAR TO`;
-//! - [`span`]: places of tokens;
+//! - [`span`]: places of tokens; [`spark`]: SQL as Spark's users write it;
 //! - [`summaries`]: the statement `SUMMARIZE`;
 //! - [`synonyms`]: what others write by another name;
 //! - [`table_queries`]: `TABLE t`; [`template`]: pieces of SQL that rewritings fill;
@@ -64,6 +64,7 @@ mod row_subqueries;
 mod samples;
 mod similar;
 mod span;
+mod spark;
 pub(crate) mod summaries;
 mod synonyms;
 mod table_queries;
@@ -90,23 +91,30 @@ use yeoul_base::ErrorKind;
 use self::grammar::Grammar;
 use self::visit::walk;
 use crate::functions::{Expansion, takes_lambda};
-use crate::{Error, Result};
+use crate::{Dialect as Meaning, Error, FunctionNames, Result, Spelling};
 
 /// Reads the one statement of a text.
 ///
 /// # Errors
 /// `Invalid` for text that is not SQL.
-pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
+pub(crate) fn read(sql: &str, meaning: &Meaning, state: &SessionState) -> Result<Statement> {
+    if meaning.spelling == Spelling::Spark {
+        return read_tokens(spark::tokens(sql)?, meaning, state);
+    }
     let dialect = dialect_of(state)?;
     let tokens = Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().map_err(ParserError::from);
-    read_tokens(tokens.map_err(DataFusionError::from)?, state)
+    read_tokens(tokens.map_err(DataFusionError::from)?, meaning, state)
 }
 
 /// Reads the one statement that tokens are.
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement> {
+pub(crate) fn read_tokens(
+    mut tokens: Vec<TokenWithSpan>,
+    meaning: &Meaning,
+    state: &SessionState,
+) -> Result<Statement> {
     let written = tokens.clone();
     chains::check(&tokens)?;
     intervals::make_singular(&mut tokens);
@@ -131,6 +139,8 @@ pub(crate) fn read_tokens(mut tokens: Vec<TokenWithSpan>, state: &SessionState) 
     summaries::check(&written, &statement)?;
     variables::check(&written, &statement)?;
     let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
+    // What systems disagree about has the meaning of the system that was chosen.
+    let is_generic = is_generic && meaning.functions == FunctionNames::Own;
     match walk(&mut statement, &mut Corrections { is_generic }) {
         ControlFlow::Continue(()) => Ok(statement),
         ControlFlow::Break(error) => Err(error),
@@ -160,6 +170,17 @@ fn parsed(tokens: Vec<TokenWithSpan>, state: &SessionState) -> Result<Statement>
             .with_hint("give them one after the other")),
         (None, _) => Err(Error::new(ErrorKind::Invalid, "there is no statement")),
     }
+}
+
+/// Writes a statement that has another meaning in its dialect in own words.
+///
+/// # Errors
+/// `Invalid` for what has no such meaning here.
+pub(crate) fn translate(statement: &mut Statement, meaning: &Meaning, state: &SessionState) -> Result<()> {
+    if meaning.functions == FunctionNames::Spark {
+        spark::expressions::translate(statement, meaning, state)?;
+    }
+    Ok(())
 }
 
 /// Turns operators of a statement that has been read into the functions that they are, and calls of defined functions into what these stand

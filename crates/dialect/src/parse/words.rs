@@ -16,7 +16,7 @@ pub(super) fn is(token: &Token, keyword: Keyword) -> bool {
 /// The word that closes the parenthesis which the word `open` opens.
 pub(super) fn closing(words: &[usize], tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0;
-    let behind = words[open..].iter().position(|at| {
+    let behind = words.get(open..)?.iter().position(|at| {
         match tokens[*at].token {
             Token::LParen => depth += 1,
             Token::RParen => depth -= 1,

@@ -5,6 +5,7 @@
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
 //! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
+//! - [`spark_element`]: elements of lists and maps, counted from 0;
 //! - [`substr`]: parts of texts, with a start that counts from the end;
 //! - [`type_name`]: names of types, as SQL writes them.
 
@@ -13,6 +14,7 @@ pub(crate) mod list_casts;
 pub(crate) mod list_functions;
 pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
+pub(crate) mod spark_element;
 pub(crate) mod substr;
 pub(crate) mod type_name;
 

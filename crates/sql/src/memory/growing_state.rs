@@ -330,7 +330,6 @@ mod tests {
     use datafusion::functions_aggregate::all_default_aggregate_functions;
 
     use super::*;
-    use crate::settings::DIALECT;
 
     /// Those whose state is as large for a million rows as for one, but for texts and lists, of which they keep one or two.
     const CONSTANT: [&str; 30] = [
@@ -378,7 +377,7 @@ mod tests {
     #[test]
     fn a_session_with_a_limit_has_charged_functions_of_the_same_names() {
         let builder = SessionStateBuilder::new().with_default_features();
-        let mut state = DIALECT.session_state(builder, &[]).unwrap();
+        let mut state = yeoul_dialect::Dialect::OWN.session_state(builder, &[]).unwrap();
         GrowingState::register(&mut state, &ProcessMemory::watch(None).unwrap()).unwrap();
         for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
             let function = state.udaf(name).unwrap();

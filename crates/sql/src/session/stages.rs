@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, ResetVariable, SetVariable, Statement as Setting};
-use yeoul_dialect::ColumnTexts;
+use yeoul_dialect::settings::System;
+use yeoul_dialect::{ColumnTexts, Dialect};
 
 use super::Session;
 use crate::answer::{Answer, Query};
@@ -15,7 +16,7 @@ use crate::changes::{Change, ChangedTable};
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::replaced_table::ReplacedTable;
-use crate::settings::{DIALECT, check_set, value_at_start};
+use crate::settings::{check_set, value_at_start};
 use crate::{Options, Result};
 
 impl Session {
@@ -23,18 +24,19 @@ impl Session {
     pub(super) async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let mut state = self.context.state();
-        let mut statement = DIALECT.read(sql, &state)?;
+        let dialect = Dialect::of_session(state.config_options());
+        let mut statement = dialect.read(sql, &state)?;
         // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        let questions = DIALECT.honour(&mut statement, &state)?;
+        let questions = dialect.honour(&mut statement, &state)?;
         if let Some(change) = Change::of(&statement) {
             let mut table = ChangedTable::find(&change, &state).await?;
-            let query = DIALECT.plan(change.query, questions, &mut table.state).await?;
+            let query = dialect.plan(change.query, questions, &mut table.state).await?;
             check_there(&query, &state).await?;
             keeps_rows.store(true, Ordering::Relaxed);
             return table.change(query, self.limits.clone()).await;
         }
-        let mut plan = DIALECT.plan(statement, questions, &mut state).await?;
+        let mut plan = dialect.plan(statement, questions, &mut state).await?;
         set_to_start(&mut plan, &self.options)?;
         check_settings(&plan, &self.options)?;
         check_locations(&mut plan)?;
@@ -56,7 +58,15 @@ impl Session {
         // Puts the table back if this fails.
         let _replaced = self.replaced_by(&plan).await;
         self.name_like_a_file(&mut plan);
-        Ok(self.context.execute_logical_plan(plan).await?.into_parts())
+        let chooses_dialect = matches!(&plan, LogicalPlan::Statement(Setting::SetVariable(set)) if set.variable == System::SETTING);
+        let outcome = self.context.execute_logical_plan(plan).await?;
+        if chooses_dialect {
+            let state = self.context.state_ref();
+            let mut state = state.write();
+            let config = state.config_mut().options_mut();
+            Dialect::of_session(config).configure_reading(config);
+        }
+        Ok(outcome.into_parts())
     }
 
     /// The table that a statement is going to replace.

@@ -2,7 +2,7 @@
 
 use super::command::{Argument, COMMANDS, find};
 use super::names::Names;
-use super::statement::{Open, Splitter};
+use super::statement::{Open, Quotes, Splitter};
 use crate::Place;
 
 /// The most words that are offered at a time.
@@ -33,12 +33,12 @@ pub(super) enum Offer {
 }
 
 /// What could stand at byte `at` of `text`.
-pub(super) fn offer(names: &Names, text: &str, at: usize) -> Offer {
+pub(super) fn offer(names: &Names, text: &str, at: usize, quotes: Quotes) -> Offer {
     let before = &text[..at];
     if before.trim_start().starts_with('.') {
         return offer_command(names, before);
     }
-    let mut splitter = Splitter::new();
+    let mut splitter = Splitter::new(quotes);
     // A text that the splitter refuses as too long gets no completion.
     if splitter.push(before).is_err() {
         return Offer::Words { start: at, words: Vec::new() };
@@ -205,7 +205,7 @@ mod tests {
     /// The words offered where `|` stands in the text.
     fn words_at(text: &str) -> Vec<String> {
         let at = text.find('|').unwrap();
-        match offer(&names(), &text.replace('|', ""), at) {
+        match offer(&names(), &text.replace('|', ""), at, Quotes::Own) {
             Offer::Words { words, .. } => words,
             Offer::Path { .. } => vec!["a path".to_owned()],
         }
@@ -241,8 +241,11 @@ mod tests {
     #[test]
     fn a_path_begins_after_its_quote_on_any_line() {
         let text = "select 'é',\n  count(*) from 'data/é";
-        assert_eq!(offer(&names(), text, text.len()), Offer::Path { start: text.find("data").unwrap() });
-        assert_eq!(offer(&names(), ".read 'my", 9), Offer::Path { start: 7 });
+        assert_eq!(
+            offer(&names(), text, text.len(), Quotes::Own),
+            Offer::Path { start: text.find("data").unwrap() }
+        );
+        assert_eq!(offer(&names(), ".read 'my", 9, Quotes::Own), Offer::Path { start: 7 });
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
     fn a_wide_catalog_is_bounded() {
         let tables = (0..5000).map(|index| (format!("t{index}"), Vec::new())).collect();
         let names = Names { tables, functions: Vec::new() };
-        match offer(&names, "select * from t", 15) {
+        match offer(&names, "select * from t", 15, Quotes::Own) {
             Offer::Words { words, .. } => assert_eq!(words.len(), OFFERS_MAX),
             Offer::Path { .. } => panic!("not a path"),
         }

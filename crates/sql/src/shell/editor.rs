@@ -14,7 +14,7 @@ use super::command::is_command;
 use super::completion::{Offer, offer};
 use super::history;
 use super::names::Names;
-use super::statement::Splitter;
+use super::statement::{Quotes, Splitter};
 
 /// The editor of the shell.
 pub(super) type LineEditor = Editor<Assistant, FileHistory>;
@@ -23,12 +23,13 @@ pub(super) type LineEditor = Editor<Assistant, FileHistory>;
 #[derive(Default)]
 pub(super) struct Assistant {
     pub(super) names: Names,
+    quotes: Quotes,
     brackets: MatchingBracketHighlighter,
     paths: FilenameCompleter,
 }
 
 /// An editor whose history has one entry per input, however many lines that has.
-pub(super) fn line_editor() -> rustyline::Result<LineEditor> {
+pub(super) fn line_editor(quotes: Quotes) -> rustyline::Result<LineEditor> {
     let config = Config::builder()
         .max_history_size(history::ENTRIES_MAX)?
         .history_ignore_space(true)
@@ -37,18 +38,18 @@ pub(super) fn line_editor() -> rustyline::Result<LineEditor> {
         .auto_add_history(false)
         .build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Assistant::default()));
+    editor.set_helper(Some(Assistant { quotes, ..Assistant::default() }));
     // A pasted script arrives as one text, not as Enter after Enter.
     editor.enable_bracketed_paste(true);
     Ok(editor)
 }
 
 /// Whether Enter should submit `input` instead of beginning another line of it.
-fn is_complete(input: &str) -> bool {
+fn is_complete(input: &str, quotes: Quotes) -> bool {
     if input.trim().is_empty() || is_command(input) {
         return true;
     }
-    let mut splitter = Splitter::new();
+    let mut splitter = Splitter::new(quotes);
     // The newline ends what could still become a comment or a doubled quote. An error is shown when the input runs.
     splitter.push(input).and_then(|()| splitter.push("\n")).is_err() || splitter.is_between_statements()
 }
@@ -61,7 +62,7 @@ impl Hinter for Assistant {
 
 impl Validator for Assistant {
     fn validate(&self, ctx: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        if is_complete(ctx.input()) {
+        if is_complete(ctx.input(), self.quotes) {
             Ok(ValidationResult::Valid(None))
         } else {
             Ok(ValidationResult::Incomplete)
@@ -83,7 +84,7 @@ impl Completer for Assistant {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        match offer(&self.names, line, pos) {
+        match offer(&self.names, line, pos, self.quotes) {
             Offer::Words { start, words } => {
                 let pairs =
                     words.into_iter().map(|word| Pair { display: word.clone(), replacement: word }).collect();
@@ -121,7 +122,7 @@ mod tests {
             ("-- comment", true),
             ("select\n.5;", true),
         ] {
-            assert_eq!(is_complete(input), complete, "{input:?}");
+            assert_eq!(is_complete(input, Quotes::Own), complete, "{input:?}");
         }
     }
 

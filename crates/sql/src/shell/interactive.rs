@@ -29,7 +29,7 @@ impl<E: Engine> Shell<E> {
     /// If the terminal cannot be read. Failures of statements are reported, and the shell goes on.
     pub async fn interact(&mut self, console: &mut Console<'_>) -> Result<Outcome, ShellError> {
         self.settings.interactive = true;
-        let mut editor = line_editor().map_err(ShellError::Terminal)?;
+        let mut editor = line_editor(self.settings.quotes).map_err(ShellError::Terminal)?;
         let history = open_history(&mut editor, console);
         loop {
             if std::mem::take(&mut self.names_are_old)

@@ -27,5 +27,5 @@ pub use interactive::ShellError;
 pub use interrupt::{CtrlC, Interrupts};
 pub use panics::note_panic;
 pub use script::{Script, ScriptError, Step};
-pub use statement::{Open, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+pub use statement::{Open, Quotes, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 pub use steps::{Console, Outcome, Settings, Shell};

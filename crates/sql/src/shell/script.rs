@@ -6,7 +6,7 @@ use std::thread;
 
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::statement::{STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+use super::statement::{Quotes, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 use crate::Place;
 
 /// One step of a script.
@@ -74,8 +74,8 @@ pub struct Script<R> {
 
 impl<R: BufRead> Script<R> {
     /// Reads from `reader`.
-    pub fn new(reader: R) -> Self {
-        Self { reader, splitter: Splitter::new(), ready: VecDeque::new(), ended: false }
+    pub fn new(reader: R, quotes: Quotes) -> Self {
+        Self { reader, splitter: Splitter::new(quotes), ready: VecDeque::new(), ended: false }
     }
 
     /// The next step, or `None` at the end.
@@ -135,11 +135,11 @@ impl Steps {
     ///
     /// # Errors
     /// If the system refuses to start a thread.
-    pub(super) fn read<R: BufRead + 'static>(open: Opener<R>) -> Result<Self, ScriptError> {
+    pub(super) fn read<R: BufRead + 'static>(open: Opener<R>, quotes: Quotes) -> Result<Self, ScriptError> {
         let (sender, steps) = channel(1);
         let read = move || {
             let mut script = match open() {
-                Ok(reader) => Script::new(reader),
+                Ok(reader) => Script::new(reader, quotes),
                 // There may be no receiver any more.
                 Err(error) => return drop(sender.blocking_send(Err(error))),
             };
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn steps(script: &[u8]) -> (Vec<String>, Option<String>) {
-        let mut script = Script::new(script);
+        let mut script = Script::new(script, Quotes::Own);
         let mut steps = Vec::new();
         loop {
             match script.next_step() {
@@ -239,7 +239,7 @@ mod tests {
                 Ok(buffer.len())
             }
         }
-        let mut script = Script::new(io::BufReader::with_capacity(1 << 20, Endless));
+        let mut script = Script::new(io::BufReader::with_capacity(1 << 20, Endless), Quotes::Own);
         let error = script.next_step().unwrap_err();
         assert_eq!(error.to_string(), "the statement that starts here is longer than 64 MiB");
         assert!(script.next_step().unwrap().is_none());

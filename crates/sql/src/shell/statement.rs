@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use crate::Place;
+use crate::{Place, System};
 
 /// The longest statement, in bytes: a longer one is refused before it is in memory as a whole.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 20;
@@ -34,6 +34,26 @@ impl Open {
             Self::Identifier => "quoted identifier",
             Self::DollarQuote => "dollar-quoted string",
             Self::Comment => "comment",
+        }
+    }
+}
+
+/// Meaning of quotes in a script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quotes {
+    /// Texts in `'…'`, in which a backslash is a letter, and names in `"…"`.
+    #[default]
+    Own,
+    /// Texts in `'…'` and `"…"`, in which a backslash escapes the next letter, as in Spark.
+    Spark,
+}
+
+impl Quotes {
+    /// Those of the statements of a system.
+    pub fn of(system: System) -> Self {
+        match system {
+            System::Own => Self::Own,
+            System::Spark => Self::Spark,
         }
     }
 }
@@ -74,6 +94,7 @@ impl SplitError {
 /// place instead of swallowing the rest of the script. Comments before a statement and empty statements are dropped.
 #[derive(Debug)]
 pub struct Splitter {
+    quotes: Quotes,
     text: String,
     /// How many bytes of `text` have been scanned.
     scanned: usize,
@@ -90,7 +111,7 @@ pub struct Splitter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Normal,
-    String { backslash: bool },
+    String { quote: u8, backslash: bool },
     Identifier(u8),
     DollarQuote { tag: String },
     LineComment,
@@ -99,14 +120,15 @@ enum State {
 
 impl Default for Splitter {
     fn default() -> Self {
-        Self::new()
+        Self::new(Quotes::default())
     }
 }
 
 impl Splitter {
     /// A splitter at the start of a script.
-    pub fn new() -> Self {
+    pub fn new(quotes: Quotes) -> Self {
         Self {
+            quotes,
             text: String::new(),
             scanned: 0,
             state: State::Normal,
@@ -206,13 +228,13 @@ impl Splitter {
         let undecided = next.is_none() && !at_end;
         match &mut self.state {
             State::Normal => return self.step_normal(byte, next, at_end),
-            State::String { backslash } => match byte {
+            State::String { quote, backslash } => match byte {
                 b'\\' if *backslash && undecided => return 0,
                 b'\\' if *backslash && next.is_some() => return 2.min(bytes.len() - at),
-                b'\'' if undecided => return 0,
-                b'\'' if next == Some(b'\'') => return 2,
-                b'\'' => self.state = State::Normal,
-                _ => {}
+                byte if byte != *quote => {}
+                _ if undecided => return 0,
+                _ if next == Some(*quote) => return 2,
+                _ => self.state = State::Normal,
             },
             // A doubled quote closes and opens the identifier again, with the same effect.
             State::Identifier(quote) if byte == *quote => self.state = State::Normal,
@@ -273,7 +295,10 @@ impl Splitter {
         }
         let mut taken = 1;
         let state = match byte {
-            b'\'' => Some(State::String { backslash: self.follows_escape_prefix() }),
+            b'\'' | b'"' if self.quotes == Quotes::Spark => {
+                Some(State::String { quote: byte, backslash: !self.follows_raw_prefix() })
+            }
+            b'\'' => Some(State::String { quote: byte, backslash: self.follows_escape_prefix() }),
             b'"' | b'`' => Some(State::Identifier(byte)),
             b'$' if !self.follows_word(at) => match dollar_tag(&self.text[at..], at_end) {
                 DollarTag::Needed => return 0,
@@ -299,6 +324,12 @@ impl Splitter {
     fn follows_escape_prefix(&self) -> bool {
         let at = self.scanned;
         at > 0 && matches!(self.text.as_bytes()[at - 1], b'e' | b'E') && !self.follows_word(at - 1)
+    }
+
+    /// Whether the current quote follows the `r` of a text without escapes.
+    fn follows_raw_prefix(&self) -> bool {
+        let at = self.scanned;
+        at > 0 && matches!(self.text.as_bytes()[at - 1], b'r' | b'R') && !self.follows_word(at - 1)
     }
 
     /// Whether the byte at `at` continues a word or number.
@@ -360,7 +391,7 @@ mod tests {
     fn split_pieces<'a>(
         pieces: impl IntoIterator<Item = &'a str>,
     ) -> Result<Vec<(String, u64, u64)>, SplitError> {
-        let mut splitter = Splitter::new();
+        let mut splitter = Splitter::default();
         let mut statements = Vec::new();
         for piece in pieces {
             splitter.push(piece)?;
@@ -439,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_statement_that_is_too_long_is_refused_before_it_is_complete() {
-        let mut splitter = Splitter::new();
+        let mut splitter = Splitter::default();
         splitter.push("\nselect '").unwrap();
         let piece = "x".repeat(1 << 20);
         let error = (0..1000).find_map(|_| splitter.push(&piece).err());
@@ -449,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_long_script_is_not_kept() {
-        let mut splitter = Splitter::new();
+        let mut splitter = Splitter::default();
         for index in 0..10_000 {
             splitter.push(&format!("select {index}; -- note\n")).unwrap();
             assert_eq!(splitter.pop().map(|s| s.place.line), Some(index + 1));
@@ -459,7 +490,7 @@ mod tests {
 
     #[test]
     fn an_open_statement_differs_from_a_gap() {
-        let mut splitter = Splitter::new();
+        let mut splitter = Splitter::default();
         for (piece, between, open) in [
             ("-- hello\n", true, None),
             ("select (1, (2\n", false, None),

@@ -13,7 +13,7 @@ use super::engine::{Answer, Diagnose, Engine};
 use super::interrupt::{Interrupts, or_interrupt};
 use super::names::may_change_names;
 use super::script::{Opener, Step, Steps, open};
-use super::statement::Statement;
+use super::statement::{Quotes, Statement};
 use crate::Place;
 use crate::output::{
     Format, OutputError, OutputOptions, ProgressLine, ProgressSource, Summary, duration_text, full_disk_hint,
@@ -34,6 +34,8 @@ pub struct Settings {
     pub output: OutputOptions,
     /// Whether to show the time that each statement took and the number of its rows.
     pub timer: bool,
+    /// The meaning of quotes in scripts and lines.
+    pub quotes: Quotes,
     /// Whether a person types: then each statement gets a response, if only `done`.
     pub interactive: bool,
     /// Whether to suppress notices and the progress line.
@@ -50,6 +52,7 @@ impl Settings {
             format,
             output: OutputOptions::default(),
             timer: format == Format::Table,
+            quotes: Quotes::default(),
             interactive: false,
             quiet: false,
             answers_on_terminal: false,
@@ -145,7 +148,7 @@ impl<E: Engine> Shell<E> {
         depth: usize,
         console: &mut Console<'_>,
     ) -> Outcome {
-        let mut steps = match Steps::read(script) {
+        let mut steps = match Steps::read(script, self.settings.quotes) {
             Ok(steps) => steps,
             Err(error) => return fail(console, &Report::from_error(&error)),
         };

@@ -5,15 +5,15 @@ use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::executor::block_on;
+use yeoul_dialect::Dialect;
 use yeoul_dialect::syntax::{Statement, ast};
-use yeoul_dialect::{Dialect, NameCase, NullOrder};
 
 use super::planner::distinct;
 use crate::aggregate_function::{collections, first_and_last};
 use crate::error::{Error, Result};
 
 /// The switches: fields of JSON are told apart by case, as in Flink; nulls are the least of all, as in Spark.
-pub(super) const DIALECT: Dialect = Dialect { nulls: NullOrder::Least, names: NameCase::AsWritten };
+pub(super) const DIALECT: Dialect = Dialect::STREAM;
 
 /// A state in which the statements of a job are read and planned, without its streams.
 ///

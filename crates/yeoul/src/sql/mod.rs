@@ -12,8 +12,8 @@ use std::thread;
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind, Report};
 use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
-use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell, note_panic};
-use yeoul_sql::{Error, Options, STACK_BYTES, Session};
+use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Quotes, Settings, Shell, note_panic};
+use yeoul_sql::{Error, Options, STACK_BYTES, Session, System};
 
 use self::signals::{First, Signals};
 use crate::exit::{Asked, refused};
@@ -86,6 +86,10 @@ pub struct SqlArgs {
     #[cfg(feature = "cluster")]
     #[arg(long, requires = "cluster")]
     shared_paths: bool,
+
+    /// The system whose statements are taken: yeoul, which is most of PostgreSQL and DuckDB, or spark [default: yeoul]
+    #[arg(long, value_name = "NAME", env = "YEOUL_SQL_DIALECT")]
+    dialect: Option<System>,
 
     /// Set an engine setting, as SET does; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
@@ -227,6 +231,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
         threads: args.threads,
         spill_dir: args.spill_dir.clone(),
         spill_limit: args.spill_limit.unwrap_or(Options::SPILL_LIMIT),
+        dialect: args.dialect.unwrap_or_default(),
         settings: args.set.clone(),
     };
     let runtime = yeoul_sql::runtime(&options)?;
@@ -320,6 +325,7 @@ fn settings(args: &SqlArgs) -> Settings {
         output: OutputOptions { rows_max: args.max_rows, is_file: args.output.is_some(), ..settings.output },
         timer: settings.timer && !args.quiet,
         quiet: args.quiet,
+        quotes: Quotes::of(args.dialect.unwrap_or_default()),
         ..settings
     }
 }

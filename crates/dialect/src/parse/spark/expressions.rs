@@ -1,0 +1,369 @@
+//! Expressions that mean something else in Spark, in the words of the own grammar: an integer is an INT, `/` has a fraction, `list[0]` is
+//! the first element, a join without a condition is one of all pairs.
+
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, ColumnDef, DataType, ExactNumberInfo, Expr,
+    Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, JoinConstraint,
+    JoinOperator, LimitClause, OrderByKind, Query, Select, Statement as Sql, StructField, Subscript,
+    TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowFrameBound,
+    WindowSpec, WindowType,
+};
+use yeoul_base::ErrorKind;
+
+use crate::functions::Expansion;
+use crate::numbers::spark_operators::{DIV, DIVIDE};
+use crate::parse::function_call::function_call;
+use crate::parse::visit::walk;
+use crate::types::spark_element::ELEMENT;
+use crate::{Dialect, Error, IntegerLiterals, JoinsWithout, Quotients, Result, Subscripts};
+
+/// Writes a statement of Spark's in own words.
+///
+/// # Errors
+/// `Invalid` for what has no meaning here that is Spark's.
+pub(in crate::parse) fn translate(
+    statement: &mut Statement,
+    meaning: &Dialect,
+    state: &SessionState,
+) -> Result<()> {
+    if let Statement::Statement(statement) = statement
+        && let Sql::CreateTable(table) = statement.as_mut()
+    {
+        table.columns.iter_mut().try_for_each(check_column)?;
+    }
+    match walk(statement, &mut Expressions { meaning: *meaning, expansion: Expansion::new(state) }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Gives the type of a new column its own name.
+fn check_column(column: &mut ColumnDef) -> Result<()> {
+    if matches!(
+        column.data_type,
+        DataType::Char(_) | DataType::Varchar(_) | DataType::Character(_) | DataType::CharacterVarying(_)
+    ) {
+        let text = format!("not supported: a column of type {}", column.data_type);
+        return Err(
+            Error::new(ErrorKind::Invalid, text).with_hint("write STRING: the length is not checked here")
+        );
+    }
+    translate_type(&mut column.data_type);
+    Ok(())
+}
+
+/// Gives a type its own name.
+fn translate_type(kind: &mut DataType) {
+    match kind {
+        DataType::Binary(None) => *kind = DataType::Bytea,
+        DataType::Decimal(info @ ExactNumberInfo::None)
+        | DataType::Dec(info @ ExactNumberInfo::None)
+        | DataType::Numeric(info @ ExactNumberInfo::None) => {
+            *info = ExactNumberInfo::PrecisionAndScale(10, 0)
+        }
+        // The text of a cast is not cut off.
+        DataType::Varchar(_) | DataType::Char(_) => *kind = DataType::String(None),
+        DataType::Float(ExactNumberInfo::None) => *kind = DataType::Real,
+        DataType::Custom(name, parameters) if parameters.is_empty() => {
+            match name.to_string().to_ascii_uppercase().as_str() {
+                "BYTE" => *kind = DataType::TinyInt(None),
+                "SHORT" => *kind = DataType::SmallInt(None),
+                "LONG" => *kind = DataType::BigInt(None),
+                _ => {}
+            }
+        }
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element) | ArrayElemTypeDef::SquareBracket(element, _),
+        ) => {
+            translate_type(element);
+        }
+        DataType::Struct(fields, _) => {
+            fields.iter_mut().for_each(|field| translate_type(&mut field.field_type))
+        }
+        _ => {}
+    }
+}
+
+/// An integer as an INT, if it is one.
+fn typed(expr: &mut Expr) {
+    let is_int = match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(text, false), .. }) => text.parse::<i32>().is_ok(),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            matches!(inner.as_ref(), Expr::Value(ValueWithSpan { value: Value::Number(text, false), .. }) if text == "2147483648")
+        }
+        _ => false,
+    };
+    if is_int {
+        let number = Box::new(taken(expr));
+        *expr = Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: number,
+            data_type: DataType::Int(None),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+/// A number as it is written, where it is a place or a count and no value.
+fn plain(expr: &mut Expr) {
+    match expr {
+        Expr::Cast { kind: CastKind::DoubleColon, expr: number, data_type: DataType::Int(None), .. }
+            if matches!(number.as_ref(), Expr::Value(_)) =>
+        {
+            *expr = taken(number);
+        }
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+            sets.iter_mut().flatten().for_each(plain)
+        }
+        Expr::Nested(inner) => plain(inner),
+        _ => {}
+    }
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    mem::replace(expr, Expr::value(Value::Null))
+}
+
+fn plain_window(window: &mut WindowSpec) {
+    let Some(frame) = &mut window.window_frame else { return };
+    for bound in std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound) {
+        if let WindowFrameBound::Preceding(Some(rows)) | WindowFrameBound::Following(Some(rows)) = bound {
+            plain(rows);
+        }
+    }
+}
+
+/// Joins without a condition are those of all pairs.
+fn join_all(tables: &mut TableWithJoins) {
+    for join in &mut tables.joins {
+        let constraint = match &mut join.join_operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint)
+            | JoinOperator::LeftSemi(constraint)
+            | JoinOperator::LeftAnti(constraint) => constraint,
+            _ => continue,
+        };
+        if *constraint == JoinConstraint::None {
+            *constraint = JoinConstraint::On(Expr::value(Value::Boolean(true)));
+        }
+    }
+}
+
+/// `struct(a, 1 AS b)` as a call of `named_struct`: a column gives a field its name, and another value is `col` and its place.
+fn named_struct(values: Vec<Expr>) -> Expr {
+    let mut arguments = Vec::with_capacity(2 * values.len());
+    for (place, value) in values.into_iter().enumerate() {
+        let (name, value) = match value {
+            Expr::Named { expr, name } => (name.value, *expr),
+            Expr::Identifier(name) => (name.value.clone(), Expr::Identifier(name)),
+            Expr::CompoundIdentifier(parts) => {
+                let name = parts.last().map(|part| part.value.clone()).unwrap_or_default();
+                (name, Expr::CompoundIdentifier(parts))
+            }
+            value => (format!("col{}", place + 1), value),
+        };
+        arguments.extend([Expr::value(Value::SingleQuotedString(name)), value]);
+    }
+    function_call(Ident::new("named_struct"), arguments)
+}
+
+/// `map(k1, v1, k2, v2)` as the map of a list of keys and one of values. `None` for an odd number of arguments, and for none.
+fn map_of(arguments: Vec<Expr>) -> Option<Expr> {
+    if arguments.is_empty() || arguments.len() % 2 == 1 {
+        return None;
+    }
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    for (place, argument) in arguments.into_iter().enumerate() {
+        if place % 2 == 0 { keys.push(argument) } else { values.push(argument) }
+    }
+    let list = |elements| function_call(Ident::new("make_array"), elements);
+    Some(function_call(Ident::new("map"), [list(keys), list(values)]))
+}
+
+/// The values that a call of nothing but values has.
+fn values_of(call: &mut Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &mut call.args else { return None };
+    let is_plain = call.over.is_none()
+        && call.filter.is_none()
+        && list.clauses.is_empty()
+        && list.duplicate_treatment.is_none();
+    let are_values =
+        list.args.iter().all(|argument| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_))));
+    if !is_plain || !are_values {
+        return None;
+    }
+    let value = |argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => expr,
+        _ => unreachable!("all arguments are values"),
+    };
+    Some(mem::take(&mut list.args).into_iter().map(value).collect())
+}
+
+/// The element of a list or map, or the field of a struct.
+fn element_of(value: Expr, access: AccessExpr) -> Result<Expr> {
+    match access {
+        AccessExpr::Subscript(Subscript::Index { index }) => Ok(function_call(Ident::new(ELEMENT), [value, index])),
+        AccessExpr::Dot(Expr::Identifier(name)) => {
+            let name = Expr::value(Value::SingleQuotedString(name.value));
+            Ok(function_call(Ident::new("get_field"), [value, name]))
+        }
+        other => {
+            let text = format!("not supported: {other} behind a value");
+            Err(Error::new(ErrorKind::Invalid, text).with_hint("write list[0], map['a'] or struct.a"))
+        }
+    }
+}
+
+struct Expressions<'a> {
+    meaning: Dialect,
+    expansion: Expansion<'a>,
+}
+
+impl Expressions<'_> {
+    fn translate(&mut self, expr: &mut Expr) -> Result<()> {
+        match expr {
+            Expr::Value(_) | Expr::UnaryOp { .. } if self.meaning.integers == IntegerLiterals::Int => {
+                typed(expr)
+            }
+            Expr::BinaryOp { op, .. } if self.meaning.quotients == Quotients::Double => match op {
+                BinaryOperator::Divide => *op = BinaryOperator::Custom(DIVIDE.to_owned()),
+                BinaryOperator::MyIntegerDivide => *op = BinaryOperator::Custom(DIV.to_owned()),
+                _ => {}
+            },
+            Expr::Cast { data_type, .. } => translate_type(data_type),
+            Expr::Interval(interval) => plain(&mut interval.value),
+            Expr::CompoundFieldAccess { root, access_chain }
+                if self.meaning.subscripts == Subscripts::FromZero =>
+            {
+                let mut value = taken(root);
+                for access in mem::take(access_chain) {
+                    value = element_of(value, access)?;
+                }
+                *expr = value;
+            }
+            Expr::Struct { values, fields } => {
+                let fields: Vec<StructField> = mem::take(fields);
+                if fields.is_empty() {
+                    *expr = named_struct(mem::take(values));
+                }
+            }
+            Expr::Function(call) => return self.translate_call(expr_of(call)?, expr),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn translate_call(&mut self, name: Option<String>, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(call) = expr else { return Ok(()) };
+        if let Some(WindowType::WindowSpec(window)) = &mut call.over {
+            plain_window(window);
+        }
+        let Some(name) = name else { return Ok(()) };
+        match name.as_str() {
+            "struct" => {
+                if let Some(values) = values_of(call) {
+                    *expr = named_struct(values);
+                }
+            }
+            "map" => {
+                let values = values_of(call).and_then(map_of);
+                *expr = values.ok_or_else(|| {
+                    Error::new(ErrorKind::Invalid, "map() takes keys and values by turns")
+                        .with_hint("write map('a', 1, 'b', 2)")
+                })?;
+            }
+            _ => self.expansion.expand_spark(expr)?,
+        }
+        Ok(())
+    }
+}
+
+/// The name of a function, in small letters, if it has one part.
+fn expr_of(call: &Function) -> Result<Option<String>> {
+    let [part] = call.name.0.as_slice() else { return Ok(None) };
+    Ok(part.as_ident().map(|name| name.value.to_ascii_lowercase()))
+}
+
+impl VisitorMut for Expressions<'_> {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if self.meaning.joins == JoinsWithout::AllPairs {
+            select.from.iter_mut().for_each(join_all);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor
+            && self.meaning.joins == JoinsWithout::AllPairs
+        {
+            join_all(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::Table { sample: Some(sample), .. }
+        | TableFactor::Derived { sample: Some(sample), .. } = factor
+        {
+            let sample = match sample {
+                datafusion::sql::sqlparser::ast::TableSampleKind::BeforeTableAlias(sample)
+                | datafusion::sql::sqlparser::ast::TableSampleKind::AfterTableAlias(sample) => sample,
+            };
+            if let Some(quantity) = &mut sample.quantity {
+                plain(&mut quantity.value);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(plain);
+        }
+        for window in &mut select.named_window {
+            if let datafusion::sql::sqlparser::ast::NamedWindowExpr::WindowSpec(window) = &mut window.1 {
+                plain_window(window);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(keys) = &mut order.kind
+        {
+            keys.iter_mut().for_each(|key| plain(&mut key.expr));
+        }
+        match &mut query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                limit.iter_mut().for_each(plain);
+                offset.iter_mut().for_each(|offset| plain(&mut offset.value));
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                [offset, limit].into_iter().for_each(plain)
+            }
+            None => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match self.translate(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Tokens of a text of Spark's.
+
+use std::any::TypeId;
+
+use datafusion::common::DataFusionError;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+
+use super::in_place_of;
+use crate::Result;
+
+/// The letters of Spark: names have backquotes, texts have either quotes and escapes with a backslash.
+#[derive(Debug)]
+struct Letters;
+
+impl Dialect for Letters {
+    /// The tokenizer reads `r'…'` in the generic dialect alone.
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<GenericDialect>()
+    }
+
+    fn is_delimited_identifier_start(&self, letter: char) -> bool {
+        letter == '`'
+    }
+
+    fn is_identifier_start(&self, letter: char) -> bool {
+        letter.is_alphabetic() || letter == '_'
+    }
+
+    fn is_identifier_part(&self, letter: char) -> bool {
+        letter.is_alphanumeric() || letter == '_'
+    }
+
+    fn supports_string_literal_backslash_escape(&self) -> bool {
+        true
+    }
+
+    fn supports_nested_comments(&self) -> bool {
+        true
+    }
+
+    fn supports_pipe_operator(&self) -> bool {
+        true
+    }
+}
+
+/// The tokens of a text. Texts and names are as they were written, with all escapes. Hints are left out: they name no other answer.
+///
+/// # Errors
+/// `Invalid` for text that cannot be cut into tokens.
+pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    let tokens = Tokenizer::new(&Letters, sql).with_unescape(false).tokenize_with_location();
+    let mut tokens = tokens.map_err(ParserError::from).map_err(DataFusionError::from)?;
+    tokens.retain(|token| match &token.token {
+        Token::Whitespace(Whitespace::MultiLineComment(comment)) => !comment.starts_with('+'),
+        _ => true,
+    });
+    Ok(tokens)
+}
+
+/// Writes `==` as `=`, and `!` as `NOT`.
+pub(super) fn translate_signs(tokens: &mut Vec<TokenWithSpan>) {
+    let written = std::mem::take(tokens);
+    for token in written {
+        let not = || Token::make_keyword("NOT");
+        let signs = match &token.token {
+            Token::DoubleEq => vec![Token::Eq],
+            Token::ExclamationMark => vec![not()],
+            Token::DoubleExclamationMark => vec![not(), not()],
+            _ => {
+                tokens.push(token);
+                continue;
+            }
+        };
+        tokens.extend(in_place_of(&token, signs));
+    }
+}
