@@ -291,7 +291,8 @@ def run_file(file: str, folder: pathlib.Path, place: pathlib.Path, options: argp
     texts = [spark_respell.respelled(case.sql, is_name) if options.respell else case.sql for case in cases]
     with Shell(place, flags, ANSWER_SECONDS_MAX) as shell:
         text = " ".join(texts).lower()
-        first = ["SET TIME ZONE = 'America/Los_Angeles'", *(made for name, made in tables(folder).items() if name in text)]
+        own = [f"SET yeoul.dialect = '{name}'" for name in ("yeoul", options.dialect)] if "--dialect" in flags else ["SELECT 1"] * 2
+        first = [own[0], "SET TIME ZONE = 'America/Los_Angeles'", *(made for name, made in tables(folder).items() if name in text), own[1]]
         for text, answer in zip(first, shell.run_all(first), strict=True):
             if answer.rows is None:
                 raise SystemExit(f"error: {text}: {answer.error}")

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use crate::functions::macros::Macros;
 use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
-use crate::numbers::spark_operators::SparkQuotient;
+use crate::numbers::spark_operators::{FloatOperator, SparkFloat};
 use crate::refuse::Questions;
 use crate::rewrite::PhysicalRule;
 use crate::rules::Step;
@@ -21,6 +21,7 @@ use crate::time::{
     calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
 };
 use crate::types::spark_element::SparkElement;
+use crate::types::spark_values::SparkValue;
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
 use crate::{Result, aggregates, json, names, numbers, parse, plan, refuse, rules, text};
@@ -222,7 +223,11 @@ impl Dialect {
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
         state.register_udf(SparkElement::shared())?;
-        state.register_udf(SparkQuotient::shared())?;
+        state.register_udf(SparkFloat::shared(FloatOperator::Quotient))?;
+        state.register_udf(SparkFloat::shared(FloatOperator::Remainder))?;
+        for function in SparkValue::all() {
+            state.register_udf(function)?;
+        }
         state.register_udf(Arc::new(GetVariable::of(variables).into()))?;
         let state = rules::with_rules(state, engine);
         // The first planner that plans an expression is the only one.

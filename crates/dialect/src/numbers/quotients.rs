@@ -37,7 +37,12 @@ impl ExprPlanner for ExactQuotients {
 /// An integer that is written beside a decimal, as a decimal of no more digits than it has, as in Spark: a column of integers has as
 /// many as its type allows, and each costs the quotient one.
 fn shortest_decimal(expr: Expr, kind: &DataType, other: &DataType) -> Expr {
-    let value = match &expr {
+    let literal = match &expr {
+        // An INT of Spark's, as it is written.
+        Expr::Cast(cast) if cast.field.data_type() == &DataType::Int32 => cast.expr.as_ref(),
+        expr => expr,
+    };
+    let value = match literal {
         Expr::Literal(ScalarValue::Int64(Some(value)), _) => i128::from(*value),
         Expr::Literal(ScalarValue::UInt64(Some(value)), _) => i128::from(*value),
         _ => return expr,

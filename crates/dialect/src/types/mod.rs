@@ -5,7 +5,7 @@
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
 //! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
-//! - [`spark_element`]: elements of lists and maps, counted from 0;
+//! - [`spark_element`]: elements of lists and maps, counted from 0; [`spark_values`]: values as Spark has them;
 //! - [`substr`]: parts of texts, with a start that counts from the end;
 //! - [`type_name`]: names of types, as SQL writes them.
 
@@ -15,6 +15,7 @@ pub(crate) mod list_functions;
 pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
 pub(crate) mod spark_element;
+pub(crate) mod spark_values;
 pub(crate) mod substr;
 pub(crate) mod type_name;
 

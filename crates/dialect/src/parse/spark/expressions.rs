@@ -10,16 +10,18 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, ColumnDef, DataType, ExactNumberInfo, Expr,
     Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, JoinConstraint,
     JoinOperator, LimitClause, OrderByKind, Query, Select, Statement as Sql, StructField, Subscript,
-    TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowFrameBound,
-    WindowSpec, WindowType,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
+    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use yeoul_base::ErrorKind;
 
+use super::calls::{self, part, values_of};
 use crate::functions::Expansion;
-use crate::numbers::spark_operators::{DIV, DIVIDE};
+use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::visit::walk;
 use crate::types::spark_element::ELEMENT;
+use crate::types::spark_values::Kind;
 use crate::{Dialect, Error, IntegerLiterals, JoinsWithout, Quotients, Result, Subscripts};
 
 /// Writes a statement of Spark's in own words.
@@ -126,7 +128,7 @@ fn plain(expr: &mut Expr) {
     }
 }
 
-fn taken(expr: &mut Expr) -> Expr {
+pub(super) fn taken(expr: &mut Expr) -> Expr {
     mem::replace(expr, Expr::value(Value::Null))
 }
 
@@ -191,29 +193,21 @@ fn map_of(arguments: Vec<Expr>) -> Option<Expr> {
     Some(function_call(Ident::new("map"), [list(keys), list(values)]))
 }
 
-/// The values that a call of nothing but values has.
-fn values_of(call: &mut Function) -> Option<Vec<Expr>> {
-    let FunctionArguments::List(list) = &mut call.args else { return None };
-    let is_plain = call.over.is_none()
-        && call.filter.is_none()
-        && list.clauses.is_empty()
-        && list.duplicate_treatment.is_none();
-    let are_values =
-        list.args.iter().all(|argument| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_))));
-    if !is_plain || !are_values {
-        return None;
+/// Names the one column of a table, if a statement does not.
+fn name_column(alias: &mut Option<TableAlias>, table: &str, column: &str) {
+    let new = || TableAlias { explicit: true, name: Ident::new(table), columns: Vec::new(), at: None };
+    let alias = alias.get_or_insert_with(new);
+    if alias.columns.is_empty() {
+        alias.columns.push(TableAliasColumnDef { name: Ident::new(column), data_type: None });
     }
-    let value = |argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => expr,
-        _ => unreachable!("all arguments are values"),
-    };
-    Some(mem::take(&mut list.args).into_iter().map(value).collect())
 }
 
 /// The element of a list or map, or the field of a struct.
 fn element_of(value: Expr, access: AccessExpr) -> Result<Expr> {
     match access {
-        AccessExpr::Subscript(Subscript::Index { index }) => Ok(function_call(Ident::new(ELEMENT), [value, index])),
+        AccessExpr::Subscript(Subscript::Index { index }) => {
+            Ok(function_call(Ident::new(ELEMENT), [value, index]))
+        }
         AccessExpr::Dot(Expr::Identifier(name)) => {
             let name = Expr::value(Value::SingleQuotedString(name.value));
             Ok(function_call(Ident::new("get_field"), [value, name]))
@@ -236,12 +230,26 @@ impl Expressions<'_> {
             Expr::Value(_) | Expr::UnaryOp { .. } if self.meaning.integers == IntegerLiterals::Int => {
                 typed(expr)
             }
-            Expr::BinaryOp { op, .. } if self.meaning.quotients == Quotients::Double => match op {
-                BinaryOperator::Divide => *op = BinaryOperator::Custom(DIVIDE.to_owned()),
-                BinaryOperator::MyIntegerDivide => *op = BinaryOperator::Custom(DIV.to_owned()),
-                _ => {}
-            },
-            Expr::Cast { data_type, .. } => translate_type(data_type),
+            Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } => {
+                [left, right].into_iter().for_each(|side| **side = part(taken(side)));
+            }
+            Expr::BinaryOp { op, .. } if self.meaning.quotients == Quotients::Double => {
+                if let Some(of_spark) = SparkOperator::of(op) {
+                    *op = of_spark;
+                }
+            }
+            Expr::Extract { field, expr: time, .. } => {
+                if let Some(own) = calls::extracted(&field.to_string(), time) {
+                    *expr = own;
+                }
+            }
+            Expr::Substring { substring_from: Some(from), .. } => calls::count_from_one(from),
+            Expr::Cast { data_type, expr: value, .. } => {
+                translate_type(data_type);
+                if matches!(data_type, DataType::String(_)) {
+                    **value = function_call(Ident::new(Kind::Text.name()), [taken(value)]);
+                }
+            }
             Expr::Interval(interval) => plain(&mut interval.value),
             Expr::CompoundFieldAccess { root, access_chain }
                 if self.meaning.subscripts == Subscripts::FromZero =>
@@ -283,7 +291,13 @@ impl Expressions<'_> {
                         .with_hint("write map('a', 1, 'b', 2)")
                 })?;
             }
-            _ => self.expansion.expand_spark(expr)?,
+            _ => {
+                if let Some(own) = calls::own(&name, call)? {
+                    *expr = own;
+                } else {
+                    self.expansion.expand_spark(expr)?;
+                }
+            }
         }
         Ok(())
     }
@@ -315,6 +329,16 @@ impl VisitorMut for Expressions<'_> {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::Table { name, alias, args: Some(arguments), .. } = factor {
+            for argument in &mut arguments.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument {
+                    plain(value);
+                }
+            }
+            if name.to_string().eq_ignore_ascii_case("range") {
+                name_column(alias, "range", "id");
+            }
+        }
         if let TableFactor::Table { sample: Some(sample), .. }
         | TableFactor::Derived { sample: Some(sample), .. } = factor
         {

@@ -5,8 +5,9 @@
 //! - [`suffixes`]: the type behind a number, `1L` and `1.5BD`;
 //! - [`inline_tables`]: `VALUES` without parentheses, and the names of its columns;
 //! - [`statements`]: statements in words of Spark's;
-//! - [`expressions`]: operators, literals, casts and calls that mean something else in Spark.
+//! - [`expressions`]: operators, literals and casts that mean something else in Spark; [`calls`]: such functions.
 
+mod calls;
 pub(super) mod expressions;
 mod inline_tables;
 mod letters;

@@ -1,0 +1,206 @@
+//! Calls of functions whose meaning in Spark needs more than a line of the table.
+
+use std::mem;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
+    ValueWithSpan,
+};
+use yeoul_base::ErrorKind;
+
+use super::expressions::taken;
+use crate::numbers::spark_operators::SparkOperator;
+use crate::parse::function_call::function_call;
+use crate::parse::template;
+use crate::parse::visit::each_expression;
+use crate::types::spark_values::Kind;
+use crate::{Error, Result};
+
+/// What a call stands for; `None` if the table has it, or it means the same.
+///
+/// # Errors
+/// `Invalid` for arguments that have no meaning here.
+pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
+    Ok(match name {
+        "concat" => values_of(call).map(concat),
+        "concat_ws" => values_of(call).map(|values| {
+            let parts = values
+                .into_iter()
+                .enumerate()
+                .map(|(place, value)| if place == 0 { value } else { part(value) });
+            function_call(Ident::new("concat_ws"), parts)
+        }),
+        "date_part" | "datepart" => match two(call) {
+            Some([Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(field), .. }), _]) => {
+                let field = field.to_uppercase();
+                if !field.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_') || field.is_empty() {
+                    return Err(Error::new(ErrorKind::Invalid, format!("'{field}' is no part of a time")));
+                }
+                let mut time =
+                    values_of(call).and_then(|mut values| values.pop()).unwrap_or(Expr::value(Value::Null));
+                extracted(&field, &mut time)
+                    .or_else(|| Some(filled(&format!("extract({field} FROM x)"), [("x", time)])))
+            }
+            _ => None,
+        },
+        "mod" => of_operator(call, &BinaryOperator::Modulo),
+        "try_divide" => match values_of(call) {
+            Some(values) if values.len() == 2 => {
+                let [left, right]: [Expr; 2] = values.try_into().expect("two values");
+                let quotient = binary(left, &BinaryOperator::Divide, right.clone());
+                Some(filled("CASE WHEN y = 0 THEN NULL ELSE x END", [("y", right), ("x", quotient)]))
+            }
+            _ => None,
+        },
+        "regexp_replace" => {
+            let Some(values) = values_of(call) else { return Ok(None) };
+            let [text, pattern, replacement]: [Expr; 3] = values.try_into().map_err(|_| {
+                Error::new(ErrorKind::Invalid, "not supported: regexp_replace from a position")
+                    .with_hint("write regexp_replace(text, pattern, replacement)")
+            })?;
+            let global = Expr::value(Value::SingleQuotedString("g".to_owned()));
+            Some(function_call(
+                Ident::new("regexp_replace"),
+                [text, pattern, replacement_of(replacement)?, global],
+            ))
+        }
+        _ => None,
+    })
+}
+
+/// The values that a call of nothing but values has.
+pub(super) fn values_of(call: &mut Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &mut call.args else { return None };
+    let is_plain = call.over.is_none()
+        && call.filter.is_none()
+        && list.clauses.is_empty()
+        && list.duplicate_treatment.is_none();
+    let are_values =
+        list.args.iter().all(|argument| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(_))));
+    if !is_plain || !are_values {
+        return None;
+    }
+    let value = |argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => expr,
+        _ => unreachable!("all arguments are values"),
+    };
+    Some(mem::take(&mut list.args).into_iter().map(value).collect())
+}
+
+fn two(call: &Function) -> Option<[&Expr; 2]> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    match list.args.as_slice() {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(first)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(second)),
+        ] => Some([first, second]),
+        _ => None,
+    }
+}
+
+/// A part of a text that is put together: a float is written as Java writes it.
+pub(super) fn part(value: Expr) -> Expr {
+    match value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => value,
+        value => function_call(Ident::new(Kind::Part.name()), [value]),
+    }
+}
+
+/// `concat(a, b)` is null if one of them is: `a || b`.
+fn concat(values: Vec<Expr>) -> Expr {
+    let empty = || Expr::value(Value::SingleQuotedString(String::new()));
+    let mut values = values.into_iter().map(part);
+    let Some(first) = values.next() else { return empty() };
+    let mut rest = values.peekable();
+    if rest.peek().is_none() {
+        return function_call(Ident::new(Kind::Text.name()), [first]);
+    }
+    let joined = rest.fold(first, |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::StringConcat,
+        right: Box::new(right),
+    });
+    Expr::Nested(Box::new(joined))
+}
+
+fn binary(left: Expr, op: &BinaryOperator, right: Expr) -> Expr {
+    let op = SparkOperator::of(op).unwrap_or_else(|| op.clone());
+    let [left, right] = [left, right].map(|side| Box::new(Expr::Nested(Box::new(side))));
+    Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
+}
+
+fn of_operator(call: &mut Function, op: &BinaryOperator) -> Option<Expr> {
+    let [left, right]: [Expr; 2] = values_of(call)?.try_into().ok()?;
+    Some(binary(left, op, right))
+}
+
+/// A template in which names stand for expressions.
+fn filled<const N: usize>(text: &str, mut values: [(&str, Expr); N]) -> Expr {
+    let mut expr = template::expr(text);
+    each_expression(&mut expr, &mut |expr| {
+        let Expr::Identifier(name) = expr else { return };
+        if let Some((_, value)) = values.iter_mut().find(|(found, _)| *found == name.value) {
+            *expr = Expr::Nested(Box::new(value.clone()));
+        }
+    });
+    Expr::Nested(Box::new(expr))
+}
+
+/// A part of a time that means something else than in own words.
+pub(super) fn extracted(field: &str, time: &mut Expr) -> Option<Expr> {
+    let own = match field.to_ascii_uppercase().as_str() {
+        "DOW" | "DAYOFWEEK" => "extract(dow FROM x) + 1",
+        "DOW_ISO" | "DAYOFWEEK_ISO" => "extract(isodow FROM x)",
+        "YEAROFWEEK" => "extract(isoyear FROM x)",
+        "S" | "SEC" | "SECS" | "SECOND" | "SECONDS" => {
+            "CAST(CAST(CAST(extract(microsecond FROM x) AS DECIMAL(14, 0)) / 1000000 AS DECIMAL(14, 6)) AS DECIMAL(8, 6))"
+        }
+        _ => return None,
+    };
+    Some(filled(own, [("x", taken(time))]))
+}
+
+/// The first character of a text is at 1, and at 0, too.
+pub(super) fn count_from_one(from: &mut Expr) {
+    let place = taken(from);
+    *from = filled("CASE WHEN n = 0 THEN 1 ELSE n END", [("n", place)]);
+}
+
+/// The replacement of a regular expression: `$1` is a group, and a backslash escapes the next letter.
+///
+/// # Errors
+/// `Invalid` for one that is computed.
+fn replacement_of(replacement: Expr) -> Result<Expr> {
+    let mut literal = &replacement;
+    while let Expr::Nested(inner) = literal {
+        literal = inner.as_ref();
+    }
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = literal else {
+        let error =
+            Error::new(ErrorKind::Invalid, "not supported: a replacement of regexp_replace that is computed");
+        return Err(error.with_hint("write it as a text between quotes"));
+    };
+    let mut own = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('$') => own.push_str("$$"),
+                Some(escaped) => own.push(escaped),
+                None => {
+                    return Err(Error::new(ErrorKind::Invalid, "a replacement that ends with a backslash"));
+                }
+            },
+            '$' => {
+                let Some(group) = letters.next().filter(char::is_ascii_digit) else {
+                    let error =
+                        Error::new(ErrorKind::Invalid, format!("not supported: the replacement '{text}'"));
+                    return Err(error.with_hint("a group is $1 to $9, a dollar sign \\\\$"));
+                };
+                own.push_str(&format!("${{{group}}}"));
+            }
+            letter => own.push(letter),
+        }
+    }
+    Ok(Expr::value(Value::SingleQuotedString(own)))
+}

@@ -1,0 +1,244 @@
+//! Values as Spark has them: texts of floats, sizes of lists and maps, whole numbers of floats, names of types.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use yeoul_base::ErrorKind;
+
+use super::type_name;
+use crate::Error;
+
+/// A function of one value, of a type that is known when it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// `spark_text(x)`: what a cast of `x` to STRING begins with: the text of a float, other values as they are. Of what Spark writes
+    /// otherwise than this engine it is an error.
+    Text,
+    /// `spark_part(x)`: the same of a part of `concat`, which may be a list.
+    Part,
+    /// `spark_size(x)`: the number of elements of a list or map.
+    Size,
+    /// `spark_whole(x)`: a float without fraction as a BIGINT, 0 of NaN; other values as they are.
+    Whole,
+    /// `spark_typeof(x)`: the name of a type.
+    TypeOf,
+}
+
+impl Kind {
+    /// All of them.
+    const ALL: [Self; 5] = [Self::Text, Self::Part, Self::Size, Self::Whole, Self::TypeOf];
+
+    /// The name of the function.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "spark_text",
+            Self::Part => "spark_part",
+            Self::Size => "spark_size",
+            Self::Whole => "spark_whole",
+            Self::TypeOf => "spark_typeof",
+        }
+    }
+}
+
+/// The function of a [`Kind`].
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SparkValue {
+    kind: Kind,
+    signature: Signature,
+}
+
+impl SparkValue {
+    /// All of these functions.
+    pub(crate) fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
+        let function = |kind| Self { kind, signature: Signature::any(1, Volatility::Immutable) };
+        Kind::ALL.into_iter().map(move |kind| Arc::new(function(kind).into()))
+    }
+}
+
+impl ScalarUDFImpl for SparkValue {
+    fn name(&self) -> &str {
+        self.kind.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, kinds: &[DataType]) -> Result<DataType> {
+        let of = &kinds[0];
+        match self.kind {
+            Kind::TypeOf => Ok(DataType::Utf8),
+            Kind::Size => match of {
+                DataType::List(_)
+                | DataType::LargeList(_)
+                | DataType::FixedSizeList(..)
+                | DataType::Map(..)
+                | DataType::Null => Ok(DataType::Int32),
+                other => {
+                    let text = format!("a value of type {} has no size", type_name(other));
+                    Err(Error::new(ErrorKind::Invalid, text)
+                        .with_hint("length(text) counts characters")
+                        .into())
+                }
+            },
+            Kind::Whole if of.is_floating() => Ok(DataType::Int64),
+            Kind::Text | Kind::Part if of.is_floating() => Ok(DataType::Utf8),
+            Kind::Text if of.is_nested() || matches!(of, DataType::Interval(_) | DataType::Duration(_)) => {
+                let text = format!("not supported: a cast of {} to STRING", type_name(of));
+                Err(Error::new(ErrorKind::Invalid, text)
+                    .with_hint("array_join(list, ',') joins the elements of a list")
+                    .into())
+            }
+            Kind::Whole | Kind::Text | Kind::Part => Ok(of.clone()),
+        }
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = datafusion::common::utils::take_function_args(self.name(), arguments.args)?;
+        let of = value.data_type();
+        match self.kind {
+            Kind::TypeOf => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(spark_name(&of))))),
+            Kind::Text | Kind::Part | Kind::Whole if !of.is_floating() => return Ok(value),
+            _ => {}
+        }
+        let is_constant = matches!(value, ColumnarValue::Scalar(_));
+        let values = value.into_array(if is_constant { 1 } else { arguments.number_rows })?;
+        let found: ArrayRef = match self.kind {
+            Kind::Size => sizes(&values)?,
+            Kind::Whole => wholes(&values)?,
+            _ => texts(&values),
+        };
+        Ok(if is_constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?)
+        } else {
+            ColumnarValue::Array(found)
+        })
+    }
+}
+
+fn sizes(values: &ArrayRef) -> Result<ArrayRef> {
+    let size = |row: usize| -> Option<i32> {
+        if values.is_null(row) {
+            return None;
+        }
+        match values.data_type() {
+            DataType::List(_) => Some(values.as_list::<i32>().value_length(row)),
+            DataType::Map(..) => Some(values.as_map().value_length(row)),
+            DataType::LargeList(_) => i32::try_from(values.as_list::<i64>().value_length(row)).ok(),
+            DataType::FixedSizeList(_, length) => Some(*length),
+            _ => None,
+        }
+    };
+    Ok(Arc::new((0..values.len()).map(size).collect::<Int32Array>()))
+}
+
+fn wholes(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = datafusion::arrow::compute::cast(values, &DataType::Float64)?;
+    let whole = |value: Option<f64>| match value {
+        Some(value) if value.is_nan() => Ok(Some(0)),
+        // The bounds are powers of two, which a float holds.
+        Some(value) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
+            Ok(Some(value as i64))
+        }
+        Some(value) => {
+            let error = Error::new(ErrorKind::Invalid, format!("{value} does not fit a BIGINT"));
+            Err(DataFusionError::from(error))
+        }
+        None => Ok(None),
+    };
+    Ok(Arc::new(values.as_primitive::<Float64Type>().iter().map(whole).collect::<Result<Int64Array>>()?))
+}
+
+fn texts(values: &ArrayRef) -> ArrayRef {
+    Arc::new(match values.data_type() {
+        DataType::Float32 => {
+            let values = values.as_primitive::<Float32Type>().iter();
+            values
+                .map(|value| {
+                    value.map(|value| java_text(value.into(), &format!("{value:?}"), &format!("{value:e}")))
+                })
+                .collect::<StringArray>()
+        }
+        _ => {
+            let values = values.as_primitive::<Float64Type>().iter();
+            values
+                .map(|value| {
+                    value.map(|value| java_text(value, &format!("{value:?}"), &format!("{value:e}")))
+                })
+                .collect()
+        }
+    })
+}
+
+/// The text of a float in Java: with an exponent below a thousandth and from ten millions on. `plain` and `scientific` are Rust's texts.
+fn java_text(value: f64, plain: &str, scientific: &str) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
+        return plain.to_owned();
+    }
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    format!("{mantissa}{point}E{exponent}")
+}
+
+/// The name of a type in Spark.
+fn spark_name(kind: &DataType) -> String {
+    match kind {
+        DataType::Null => "void".to_owned(),
+        DataType::Int32 => "int".to_owned(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string".to_owned(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary".to_owned(),
+        DataType::Timestamp(_, None) => "timestamp_ntz".to_owned(),
+        DataType::Timestamp(_, Some(_)) => "timestamp".to_owned(),
+        DataType::List(element) | DataType::LargeList(element) => {
+            format!("array<{}>", spark_name(element.data_type()))
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                format!("map<{},{}>", spark_name(fields[0].data_type()), spark_name(fields[1].data_type()))
+            }
+            other => format!("map<{other}>"),
+        },
+        DataType::Struct(fields) => {
+            let fields: Vec<String> = fields
+                .iter()
+                .map(|field| format!("{}:{}", field.name(), spark_name(field.data_type())))
+                .collect();
+            format!("struct<{}>", fields.join(","))
+        }
+        other => type_name(other).to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_in_java() {
+        for (value, expected) in [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (0.001, "0.001"),
+            (0.0001, "1.0E-4"),
+            (9_999_999.5, "9999999.5"),
+            (1e7, "1.0E7"),
+            (123_456_789.125, "1.23456789125E8"),
+            (-1e300, "-1.0E300"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(java_text(value, &format!("{value:?}"), &format!("{value:e}")), expected);
+        }
+    }
+}
