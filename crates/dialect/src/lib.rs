@@ -32,7 +32,7 @@
 //! - [`rules`]: the order of all rules, and those that mend what DataFusion's rules break;
 //! - [`error`]: DataFusion's errors, in words for people; [`suggest`]: the name that a person probably meant;
 //! - [`syntax`]: statements and their tokens, for a part that has statements of its own;
-//! - [`rewrite`]: rewriting of plans;
+//! - [`reference`]: the page of the dialects; [`rewrite`]: rewriting of plans;
 //! - [`settings`]: the switches that a statement may set;
 //! - [`sent`]: what rules put into plans, for a plan that goes to another process;
 //! - [`wrong_answers`]: statements that were once answered wrongly, for the tests of each front.
@@ -46,6 +46,7 @@ mod names;
 mod numbers;
 mod parse;
 mod plan;
+pub mod reference;
 mod refuse;
 mod rewrite;
 pub mod rules;

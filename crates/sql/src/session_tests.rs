@@ -11,6 +11,7 @@ mod large_values;
 mod names;
 mod orders;
 mod parquet_folders;
+mod spark;
 mod subqueries;
 mod subqueries_answered;
 mod subqueries_unnested;

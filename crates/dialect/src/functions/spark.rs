@@ -10,6 +10,17 @@ pub static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
     lines.map(Definition::parse).collect()
 });
 
+/// Functions of this engine whose names Spark gives another meaning, in the order of their names, with what to write instead.
+pub const REFUSED: [(&str, &str); 2] = [
+    ("arrays_overlap", "size(array_intersect(a, b)) > 0: Spark's is null where a null may be equal"),
+    ("version", "SELECT 1: there is no Spark here"),
+];
+
+/// What to write instead of a function that is refused, by its name in small letters.
+pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+    REFUSED.into_iter().find(|(refused, _)| *refused == name).map(|(_, instead)| instead)
+}
+
 /// The functions of a name in small letters.
 pub(super) fn defined(name: &str) -> &'static [Definition] {
     let from = DEFINITIONS.partition_point(|definition| definition.name < name);

@@ -11,7 +11,7 @@ use yeoul_base::ErrorKind;
 use crate::Error;
 
 /// Keys behind `spark.`, in small letters, whose one value is what is done anyway, and what to write for another.
-const FIXED: [(&str, &str, &str); 9] = [
+pub(crate) const FIXED: [(&str, &str, &str); 9] = [
     (
         "sql.ansi.enabled",
         "true",
@@ -28,7 +28,7 @@ const FIXED: [(&str, &str, &str); 9] = [
 ];
 
 /// Beginnings of keys, behind `spark.`, that change how fast an answer is and not the answer.
-const OF_SPEED: [&str; 16] = [
+pub(crate) const OF_SPEED: [&str; 16] = [
     "sql.adaptive.",
     "sql.autobroadcastjointhreshold",
     "sql.broadcasttimeout",
@@ -79,7 +79,7 @@ impl ExtensionOptions for SparkSettings {
             let text = format!("not supported: the setting spark.{key}");
             return Err(Error::new(ErrorKind::Invalid, text)
                 .with_hint(
-                    "settings that change no answer are accepted; docs/reference/sql-spark.md lists all",
+                    "settings that change no answer are accepted; docs/reference/sql-dialects.md lists all",
                 )
                 .into());
         }

@@ -25,6 +25,7 @@ Examples:
   yeoul sql -c \"SELECT count(*) FROM 'events/*.parquet'\"       files and globs are tables
   yeoul sql -c \"COPY (SELECT …) TO 'out.parquet'\" --memory 1GiB
   yeoul sql -f report.sql -o report.csv                        report.csv appears once it is complete
+  yeoul sql --dialect spark -f report.sql                      statements of Spark, with its meaning
   echo 'SELECT 6 * 7 AS answer' | yeoul sql --format json
 
 Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,

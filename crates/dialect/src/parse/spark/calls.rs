@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use yeoul_base::ErrorKind;
 
 use super::expressions::taken;
+use super::times;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::template;
@@ -44,6 +45,23 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             _ => None,
         },
         "mod" => of_operator(call, &BinaryOperator::Modulo),
+        "to_date" | "to_timestamp" | "to_timestamp_ntz" => {
+            let kind = if name == "to_date" { "DATE" } else { "TIMESTAMP" };
+            let Some(values) = values_of(call) else { return Ok(None) };
+            let mut values = values.into_iter();
+            match (values.next(), values.next(), values.next()) {
+                (Some(text), None, None) => Some(filled(&format!("CAST(x AS {kind})"), [("x", text)])),
+                (Some(text), Some(pattern), None) => {
+                    let pattern = times::pattern_of(&pattern)?;
+                    let read = function_call(
+                        Ident::new("strptime"),
+                        [text, Expr::value(Value::SingleQuotedString(pattern))],
+                    );
+                    Some(filled(&format!("CAST(x AS {kind})"), [("x", read)]))
+                }
+                _ => None,
+            }
+        }
         "try_divide" => match values_of(call) {
             Some(values) if values.len() == 2 => {
                 let [left, right]: [Expr; 2] = values.try_into().expect("two values");

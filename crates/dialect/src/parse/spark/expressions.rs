@@ -7,16 +7,17 @@ use std::ops::ControlFlow;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, ColumnDef, DataType, ExactNumberInfo, Expr,
-    Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, JoinConstraint,
-    JoinOperator, LimitClause, OrderByKind, Query, Select, Statement as Sql, StructField, Subscript,
-    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
-    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, ColumnDef, DataType,
+    DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident,
+    JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query, Select, Statement as Sql, StructField,
+    Subscript, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
+    ValueWithSpan, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use yeoul_base::ErrorKind;
 
 use super::calls::{self, part, values_of};
 use crate::functions::Expansion;
+use crate::functions::spark::instead_of;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::visit::walk;
@@ -243,6 +244,11 @@ impl Expressions<'_> {
                     *expr = own;
                 }
             }
+            Expr::Ceil { field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime), .. }
+            | Expr::Floor { field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime), .. } => {
+                let rounded = taken(expr);
+                *expr = function_call(Ident::new(Kind::Whole.name()), [rounded]);
+            }
             Expr::Substring { substring_from: Some(from), .. } => calls::count_from_one(from),
             Expr::Cast { data_type, expr: value, .. } => {
                 translate_type(data_type);
@@ -292,6 +298,12 @@ impl Expressions<'_> {
                 })?;
             }
             _ => {
+                if let Some(instead) = instead_of(&name) {
+                    let text = format!("not supported: Spark's function {name}");
+                    return Err(
+                        Error::new(ErrorKind::Invalid, text).with_hint(format!("write instead: {instead}"))
+                    );
+                }
                 if let Some(own) = calls::own(&name, call)? {
                     *expr = own;
                 } else {

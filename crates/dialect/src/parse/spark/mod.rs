@@ -1,7 +1,7 @@
 //! SQL as Spark's users write it, in the tokens and expressions of the own grammar.
 //!
 //! - [`letters`]: the tokens of a text: names in backquotes, texts in both kinds of quotes;
-//! - [`texts`]: escapes in texts, and texts beside each other;
+//! - [`texts`]: escapes in texts, and texts beside each other; [`times`]: patterns by which times are read;
 //! - [`suffixes`]: the type behind a number, `1L` and `1.5BD`;
 //! - [`inline_tables`]: `VALUES` without parentheses, and the names of its columns;
 //! - [`statements`]: statements in words of Spark's;
@@ -14,6 +14,7 @@ mod letters;
 mod statements;
 mod suffixes;
 mod texts;
+mod times;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 

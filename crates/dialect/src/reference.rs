@@ -1,0 +1,163 @@
+//! The reference page of the dialects, made from the switches of [`Dialect`] and the tables of functions and settings.
+
+use std::fmt::Write as _;
+
+use crate::functions::spark::{DEFINITIONS, REFUSED};
+use crate::settings::{FIXED_OF_SPARK, SPEED_OF_SPARK};
+use crate::{
+    Dialect, FunctionNames, IntegerLiterals, JoinsWithout, NameCase, NullOrder, Quotients, Spelling,
+    Subscripts,
+};
+
+const HEAD: &str = "# Dialects
+
+This page is made from the tables that `yeoul sql` and `yeoul stream` use; a test compares them.
+
+`yeoul sql --dialect spark` takes Spark's statements with the meaning that Spark's ANSI mode gives them (`YEOUL_SQL_DIALECT=spark`, or
+`SET yeoul.dialect = 'spark'` in a session; `'yeoul'` goes back). All that is not listed here means the same in each dialect: see
+[what differs](sql-differences.md) from other systems.
+
+## Switches
+
+| what | `yeoul sql` | `yeoul stream` | `--dialect spark` |
+| --- | --- | --- | --- |
+";
+
+const BESIDES: &str = "
+## What `--dialect spark` does otherwise than Spark
+
+Refused: what is not listed is meant to be Spark's, or an error.
+
+| what | `--dialect spark` | Spark |
+| --- | --- | --- |
+| `TIMESTAMP` | a wall clock without a zone, as with `spark.sql.timestampType = TIMESTAMP_NTZ`; `TIMESTAMPTZ` and `TIMESTAMP_LTZ` are instants | an instant, unless that setting says otherwise |
+| `TIMESTAMPTZ`, `now()` as texts | with the offset of the zone | without |
+| texts of a timestamp with a zone, `'2024-01-01 00:00:00Z'` | the wall clock as written | the wall clock in the session's zone |
+| `timestamp - timestamp` | a duration, `PT90000S` | an `INTERVAL DAY TO SECOND` |
+| `date - date`, a date and an interval that is computed, casts of lists, maps, structs and intervals to `STRING` | an error | answers |
+| intervals | one type of months, days and time | two: of months, and of days and time |
+| `CREATE TABLE … USING parquet` | a table in the memory of the session; other formats, `PARTITIONED BY` and `LOCATION` are errors | files |
+| columns of type `CHAR(n)` and `VARCHAR(n)` | an error | the length is checked |
+| `mode(x)` of values that are equally frequent, the order of `collect_set` | any | any |
+| numbers in the answer of `get_json_object` | as they are written, `2.50` | as Java writes them, `2.5` |
+| regular expressions | without look-around and backreferences; `\\d` and `\\w` are those of Unicode | Java's |
+| texts of floats in `concat` and `CAST` | as Java writes them, `1.0E7` | the same; in answers and other functions ours are `10000000.0` |
+| `a & b >> c` | from left to right | `>>` binds tighter |
+| functions that Spark refuses for the type of an argument | may answer | an error |
+| headings of columns | the text of the expression as it was read | the text that Spark makes of it |
+| `yeoul.dialect` set within a script | quotes and backslashes divide the script as in the dialect at its start | – |
+";
+
+/// The page `docs/reference/sql-dialects.md`.
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let mut line = |text: String| writeln!(page, "{text}").expect("a String takes everything");
+    for (what, meaning) in SWITCHES {
+        let [own, stream, spark] =
+            [Dialect::OWN, Dialect::STREAM, Dialect::SPARK].map(|dialect| meaning(&dialect));
+        line(format!("| {what} | {own} | {stream} | {spark} |"));
+    }
+    line(BESIDES.to_owned());
+    line("## Settings of Spark in `--dialect spark`\n".to_owned());
+    line(
+        "Accepted, because no answer depends on them, are those that begin with one of these (in any case):"
+            .to_owned(),
+    );
+    let keys: Vec<String> = SPEED_OF_SPARK.iter().map(|key| format!("`spark.{key}`")).collect();
+    line(format!(
+        "{}. `spark.sql.session.timeZone` is `SET TIME ZONE`. All others are errors, but for:\n",
+        keys.join(", ")
+    ));
+    line("| key | value | instead of another |\n| --- | --- | --- |".to_owned());
+    for (key, value, instead) in FIXED_OF_SPARK {
+        line(format!("| `spark.{key}` | `{value}` | {instead} |"));
+    }
+    line("\n## Functions that mean something else in `--dialect spark`\n".to_owned());
+    line("What they stand for is in the own dialect.\n".to_owned());
+    line("| function | stands for | | example |\n| --- | --- | --- | --- |".to_owned());
+    let cell = |text: &str| text.replace('|', "\\|");
+    for definition in DEFINITIONS.iter() {
+        line(format!(
+            "| `{}` | `{}` | {} | `{}` is `{}` |",
+            cell(&definition.signature()),
+            cell(definition.body),
+            definition.description,
+            cell(definition.example),
+            cell(definition.answer)
+        ));
+    }
+    line(
+        "\nRefused, because their own meaning is another one:\n\n| function | instead |\n| --- | --- |"
+            .to_owned(),
+    );
+    for (name, instead) in REFUSED {
+        line(format!("| `{name}` | {} |", cell(instead)));
+    }
+    page
+}
+
+/// The text of a switch.
+type Meaning = fn(&Dialect) -> &'static str;
+
+/// The switches, each with what a dialect makes of it.
+const SWITCHES: [(&str, Meaning); 8] = [
+    ("nulls in `ORDER BY` that does not place them", |dialect| match dialect.nulls {
+        NullOrder::Last => "last in both directions",
+        NullOrder::Least => "first in ascending order, last in descending order",
+    }),
+    ("letters of names without quotes", |dialect| match dialect.names {
+        NameCase::Lower => "lower case",
+        NameCase::AsWritten => "as written",
+        NameCase::AnyCase => {
+            "any: `Name` is the column `NAME` of a file; two columns that differ in case alone are an error"
+        }
+    }),
+    ("texts and names in quotes", |dialect| match dialect.spelling {
+        Spelling::Own => "names in `\"…\"`, texts in `'…'`; numbers have no suffix",
+        Spelling::Spark => {
+            "names in backquotes, texts in `'…'` and `\"…\"` with escapes, `r'…'`, texts beside each other are one; `1L`, `1S`, `1Y`, `1F`, `1D`, `1BD`"
+        }
+    }),
+    ("type of an integer such as `1`", |dialect| match dialect.integers {
+        IntegerLiterals::BigInt => "`BIGINT`",
+        IntegerLiterals::Int => "`INT`, if it fits",
+    }),
+    ("`7 / 2`", |dialect| match dialect.quotients {
+        Quotients::Whole => "3",
+        Quotients::Double => {
+            "3.5, a `DOUBLE`; by 0 an error, also of floats, and `7.5D % 0`; `date + INTERVAL` of whole days is a date"
+        }
+    }),
+    ("the first element of a list", |dialect| match dialect.subscripts {
+        Subscripts::FromOne => "`list[1]`; null where there is none",
+        Subscripts::FromZero => "`list[0]`; an error where there is none",
+    }),
+    ("a join without a condition", |dialect| match dialect.joins {
+        JoinsWithout::Refused => "an error",
+        JoinsWithout::AllPairs => "all pairs",
+    }),
+    ("names of functions and types that systems give different meanings", |dialect| {
+        match dialect.functions {
+            FunctionNames::Own => "the own ones",
+            FunctionNames::Spark => "those of Spark, below; `2 ^ 3` is an exclusive or",
+        }
+    }),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `YEOUL_WRITE_DOCS` set it writes the page instead.
+    #[test]
+    fn the_page_in_the_documentation_is_the_tables() {
+        // Read at run time: with a target folder that several clones share, the one that built this may be gone.
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test");
+        let path = &std::path::Path::new(&package).join("../../docs/reference/sql-dialects.md");
+        if std::env::var_os("YEOUL_WRITE_DOCS").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == page(), "run the test with YEOUL_WRITE_DOCS=1 and commit the page");
+    }
+}

@@ -1,0 +1,158 @@
+//! Goal: a session in Spark's dialect answers Spark's statements as Spark does, or refuses them by name; one without it answers as before.
+
+use std::fmt::Write;
+
+use yeoul_base::ErrorKind;
+use yeoul_dialect::functions::spark::{DEFINITIONS, REFUSED};
+
+use super::Bench;
+use crate::{Options, System};
+
+fn spark() -> Bench {
+    Bench::with(Options { threads: Some(2), dialect: System::Spark, ..Options::default() })
+}
+
+/// The values of the first row of an answer.
+fn row(bench: &Bench, sql: &str) -> Vec<String> {
+    let table = bench.sql(sql);
+    let line = table.lines().nth(3).unwrap_or_default().trim_matches('|');
+    line.split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn statements_of_spark_have_sparks_answers() {
+    let bench = spark();
+    bench.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW v (k, V) AS SELECT * FROM VALUES (1, \"x\"), (2, NULL) AS t(a, b)",
+    );
+    for (sql, expected) in [
+        (r#"SELECT "a", 1L, 7 / 2, `x` FROM VALUES (1) AS t(`x`)"#, "a 1 3.5 1"),
+        (r#"SELECT 'it\'s', "it's", 'a' "b", r'\d', '\u00e9'"#, r"it's it's ab \d é"),
+        ("SELECT 1.5BD, -128Y, 2S, 1.5D, 1e1", "1.5 -128 2 1.5 10.0"),
+        ("SELECT 1 == 1, NULL <=> NULL, !true, 7 DIV 2, 7 % 4, 5 ^ 3", "true true false 3 3 6"),
+        ("SELECT array(5, 6)[0], map('a', 1)['a'], map('a', 1)['b'], named_struct('a', 7).a", "5 1  7"),
+        ("SELECT struct(1 AS a, 2).col2, array(struct(3 AS z))[0].z", "2 3"),
+        (
+            "SELECT typeof(1), typeof(2147483648), typeof(1.5), typeof(array('a'))",
+            "int bigint decimal(2,1) array<string>",
+        ),
+        ("SELECT 1.0 / 3, 1 / 3 = 1D / 3, '6' / 2", "0.333333 true 3.0"),
+        ("SELECT V.K, v FROM V ORDER BY v LIMIT 1", "2"),
+        ("SELECT count(*) FROM v a JOIN v b", "4"),
+        ("SELECT count(*) FROM v a LEFT SEMI JOIN v b ON a.k = b.k", "2"),
+        ("FROM v SELECT max(k)", "2"),
+        ("SELECT sum(id) FROM range(4)", "6"),
+        ("SELECT col1 FROM VALUES 3, 4 WHERE col1 > 3", "4"),
+        ("SELECT /*+ BROADCAST(v) */ k FROM v ORDER BY 1 DESC", "2"),
+        ("SELECT k, count(*) FROM v GROUP BY 1 ORDER BY 1", "1 1"),
+        ("SELECT x FROM v LATERAL VIEW explode(array(8, 9)) t AS x ORDER BY x DESC LIMIT 1", "9"),
+        ("SELECT CAST(1e7 AS STRING), concat('a', NULL), 'a' || 1.5D, string(1)", "1.0E7  a1.5 1"),
+        ("SELECT DATE '2024-01-31' + INTERVAL 1 MONTH, DATE '2024-01-31' + 1", "2024-02-29 2024-02-01"),
+        (
+            "SELECT extract(DOW FROM DATE '2024-02-29'), date_part('SECOND', TIMESTAMP '2024-01-01 00:00:01.5')",
+            "5 1.500000",
+        ),
+        (
+            "SELECT regexp_replace('a1b22', '(\\\\d)', '<$1>'), substring('Spark', 0, 2), ceil(2.5D)",
+            "a<1>b<2><2> Sp 3",
+        ),
+        ("SELECT to_date('29/02/2024', 'dd/MM/yyyy'), to_date('2024-02-29')", "2024-02-29 2024-02-29"),
+        ("SELECT try_divide(1, 0), try_divide(1, 2), get(array(1), 5), log(0)", " 0.5"),
+    ] {
+        assert_eq!(row(&bench, sql).join(" ").trim_end(), expected, "{sql}");
+    }
+}
+
+#[test]
+fn what_is_an_error_in_spark_is_one() {
+    let bench = spark();
+    for (sql, words) in [
+        ("SELECT 2147483647 + 1", "overflow"),
+        ("SELECT 1 / 0", "divi"),
+        ("SELECT 1.5D / 0", "divi"),
+        ("SELECT 1.5D % 0", "divi"),
+        ("SELECT 7 DIV 0", "divi"),
+        ("SELECT array(1)[1]", "no element [1]"),
+        ("SELECT array(1)[-1]", "no element [-1]"),
+        ("SELECT 'abc'[0]", "no element"),
+        ("SELECT CAST('x' AS INT)", "x"),
+        ("SELECT 1.5L", "1.5L"),
+        ("SELECT DATE '2024-01-02' - DATE '2024-01-01'", "two dates"),
+        ("SELECT CAST(array(1) AS STRING)", "STRING"),
+        ("CREATE TABLE t (a INT) USING csv", "USING csv"),
+        ("CREATE TABLE t (a VARCHAR(3))", "VARCHAR(3)"),
+        ("SET spark.sql.ansi.enabled = false", "spark.sql.ansi.enabled"),
+        ("SET spark.sql.unheard.of = 1", "spark.sql.unheard.of"),
+        ("SELECT map(1)", "map()"),
+    ] {
+        let error = bench.refused(sql);
+        assert!(error.to_string().contains(words), "{sql}: {error}");
+    }
+    for (name, _) in REFUSED {
+        let error = bench.refused(&format!("SELECT {name}(array(1), array(NULL))"));
+        assert!(error.to_string().contains(name) && error.hint().is_some(), "{error}");
+    }
+    bench.sql("SET spark.sql.shuffle.partitions = 5");
+    bench.sql("SET spark.sql.ansi.enabled = true");
+}
+
+#[test]
+fn a_row_that_a_condition_keeps_out_is_not_divided() {
+    let bench = spark();
+    let sql = "SELECT CASE WHEN b <> 0 THEN a / b END AS q FROM VALUES (1, 0), (1, 2) AS t(a, b) ORDER BY q";
+    assert_eq!(bench.column(sql), ["", "0.5"]);
+}
+
+#[test]
+fn columns_of_files_are_found_in_any_case() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS \"Id\", 2 AS \"nAME\") TO '~/t.parquet'");
+    bench.sql("COPY (SELECT 1 AS \"A\", 2 AS a) TO '~/u.parquet'");
+    bench.sql("SET yeoul.dialect = 'spark'");
+    assert_eq!(
+        row(&bench, "SELECT id, T.Name, `ID` + 1 FROM parquet.`~/t.parquet` AS t WHERE ID = 1"),
+        ["1", "2", "2"]
+    );
+    let error = bench.refused("SELECT a FROM parquet.`~/u.parquet`");
+    assert!(error.to_string().contains("differ in case alone") && error.hint().is_some(), "{error}");
+}
+
+#[test]
+fn a_session_may_choose_its_dialect_and_go_back() {
+    let bench = Bench::new();
+    let nulls = "SELECT * FROM (VALUES (1), (NULL)) AS t(a) ORDER BY a";
+    assert_eq!(
+        (row(&bench, "SELECT 7 / 2"), bench.column(nulls)),
+        (vec!["3".to_owned()], vec!["1".to_owned(), String::new()])
+    );
+    for _ in 0..2 {
+        bench.sql("SET yeoul.dialect = 'spark'");
+        assert_eq!(
+            (row(&bench, "SELECT 7 / 2"), bench.column(nulls)),
+            (vec!["3.5".to_owned()], vec![String::new(), "1".to_owned()])
+        );
+        bench.sql("RESET yeoul.dialect");
+        assert_eq!(
+            (row(&bench, "SELECT 7 / 2"), bench.column(nulls)),
+            (vec!["3".to_owned()], vec!["1".to_owned(), String::new()])
+        );
+    }
+    let error = bench.refused("SET yeoul.dialect = 'sparc'");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("sparc") && error.to_string().contains("spark"), "{error}");
+    assert_eq!(row(&bench, "SELECT \"7 / 2\" FROM (SELECT 1 AS \"7 / 2\") AS t"), ["1"]);
+}
+
+#[test]
+fn each_example_of_a_function_of_spark_has_its_answer() {
+    let bench = spark();
+    let mut faults = String::new();
+    for definition in DEFINITIONS.iter() {
+        let sql = format!("SELECT {}", definition.example);
+        match bench.try_sql(&sql) {
+            Ok(_) if row(&bench, &sql).join(" ") == definition.answer => {}
+            found => writeln!(faults, "{}: {found:?}", definition.example).unwrap(),
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+}
