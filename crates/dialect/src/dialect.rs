@@ -9,7 +9,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use crate::functions::macros::Macros;
 use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
-use crate::numbers::spark_operators::{FloatOperator, SparkFloat};
+use crate::numbers::spark_operators::{FloatOperator, SparkFloat, SparkOperators};
 use crate::refuse::Questions;
 use crate::rewrite::PhysicalRule;
 use crate::rules::Step;
@@ -210,6 +210,8 @@ impl Dialect {
         let variables = Arc::new(Variables::default());
         let extended = std::mem::take(config).with_extension(Arc::new(Macros::default()));
         *config = extended.with_extension(Arc::clone(&variables));
+        // Its operators become those of the planners behind it.
+        state.register_expr_planner(Arc::new(SparkOperators))?;
         state.register_expr_planner(Arc::new(CastNames))?;
         state.register_expr_planner(Arc::new(DateArithmetic))?;
         numbers::register(&mut state)?;
@@ -222,7 +224,9 @@ impl Dialect {
         json::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
-        state.register_udf(SparkElement::shared())?;
+        for function in SparkElement::all() {
+            state.register_udf(function)?;
+        }
         state.register_udf(SparkFloat::shared(FloatOperator::Quotient))?;
         state.register_udf(SparkFloat::shared(FloatOperator::Remainder))?;
         for function in SparkValue::all() {

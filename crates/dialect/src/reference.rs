@@ -42,6 +42,15 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | numbers in the answer of `get_json_object` | as they are written, `2.50` | as Java writes them, `2.5` |
 | regular expressions | without look-around and backreferences; `\\d` and `\\w` are those of Unicode | Java's |
 | texts of floats in `concat` and `CAST` | as Java writes them, `1.0E7` | the same; in answers and other functions ours are `10000000.0` |
+| sums of `DECIMAL(38, s)` | all digits behind the point, or an error | a digit fewer |
+| a text beside a `FLOAT` | compared as `FLOAT` | both as `DOUBLE` |
+| `percentile_cont` of `FLOAT` | with the digits of a `FLOAT` | a `DOUBLE` |
+| `GROUPING SETS (…, ())` of no rows | a row for `()` | none |
+| `GROUPING SETS ((a + b), (b + a))` | two keys | one |
+| `split(text, '', n)` | the first `n` letters | the rest in the last element |
+| `regexp_extract_all` of a pattern that matches nothing | no empty match at the end of another | there is one |
+| `lpad` and `rpad` of `BINARY` | with spaces | with zeros |
+| `timestamp_seconds` of a float | rounded to microseconds | cut off |
 | `a & b >> c` | from left to right | `>>` binds tighter |
 | functions that Spark refuses for the type of an argument | may answer | an error |
 | headings of columns | the text of the expression as it was read | the text that Spark makes of it |

@@ -61,8 +61,6 @@ use crate::Error;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    // Its operators may become those of the others.
-    state.register_expr_planner(Arc::new(spark_operators::SparkOperators))?;
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;

@@ -18,23 +18,28 @@ use crate::Error;
 /// Name of the function.
 pub(crate) const ELEMENT: &str = "spark_element";
 
+/// Name of the function of `element_at`.
+pub(crate) const ELEMENT_AT: &str = "spark_element_at";
+
 /// `spark_element(list, place)`: the element at a place from 0 on, an error if there is none; `spark_element(map, key)`: the value of a
-/// key, null if there is none.
+/// key, null if there is none. `spark_element_at` counts from 1 on, and from the end for a negative place.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SparkElement {
+    name: &'static str,
     signature: Signature,
 }
 
 impl SparkElement {
-    /// The function.
-    pub(crate) fn shared() -> Arc<ScalarUDF> {
-        Arc::new(Self { signature: Signature::user_defined(Volatility::Immutable) }.into())
+    /// The functions.
+    pub(crate) fn all() -> [Arc<ScalarUDF>; 2] {
+        let signature = || Signature::user_defined(Volatility::Immutable);
+        [ELEMENT, ELEMENT_AT].map(|name| Arc::new(Self { name, signature: signature() }.into()))
     }
 }
 
 impl ScalarUDFImpl for SparkElement {
     fn name(&self) -> &str {
-        ELEMENT
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -87,9 +92,9 @@ impl ScalarUDFImpl for SparkElement {
         let rows = if are_constant { 1 } else { arguments.number_rows };
         let arrays: Vec<ArrayRef> =
             arguments.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<_>>()?;
-        let [of, place] = take_function_args(ELEMENT, arrays)?;
+        let [of, place] = take_function_args(self.name, arrays)?;
         let values = match of.data_type() {
-            DataType::List(_) => of_lists(&of, &place)?,
+            DataType::List(_) => of_lists(&of, &place, self.name == ELEMENT_AT)?,
             DataType::Map(..) => of_maps(&of, &place)?,
             _ => datafusion::arrow::array::new_null_array(&DataType::Null, rows),
         };
@@ -100,7 +105,7 @@ impl ScalarUDFImpl for SparkElement {
     }
 }
 
-fn of_lists(lists: &ArrayRef, places: &ArrayRef) -> Result<ArrayRef> {
+fn of_lists(lists: &ArrayRef, places: &ArrayRef, counts_from_one: bool) -> Result<ArrayRef> {
     let lists = lists.as_list::<i32>();
     let places = cast(places, &DataType::Int64)?;
     let places = places.as_primitive::<Int64Type>();
@@ -111,11 +116,18 @@ fn of_lists(lists: &ArrayRef, places: &ArrayRef) -> Result<ArrayRef> {
             continue;
         }
         let (place, length) = (places.value(row), i64::from(lists.value_length(row)));
+        let written = place;
+        let place = match place {
+            place if !counts_from_one => place,
+            0 => -1,
+            place if place < 0 => length.saturating_add(place),
+            place => place - 1,
+        };
         if !(0..length).contains(&place) {
-            let text = format!("there is no element [{place}] of a list with {length}");
+            let text = format!("there is no element [{written}] of a list with {length}");
             let error = Error::new(ErrorKind::Invalid, text);
             return Err(error
-                .with_hint("the first is list[0]; get(list, place) is null where there is none")
+                .with_hint("the first is list[0], and element_at(list, 1); get(list, place) is null where there is none")
                 .into());
         }
         found.push(Some(lists.value_offsets()[row] as u64 + place as u64));

@@ -25,13 +25,18 @@ pub(crate) enum Kind {
     Size,
     /// `spark_whole(x)`: a float without fraction as a BIGINT, 0 of NaN; other values as they are.
     Whole,
+    /// `spark_instant(x)`: a time without a zone as the same wall clock in UTC, other values as they are.
+    Instant,
+    /// `spark_time(x)`: what may be cast to a date or time, and an error of a number.
+    Time,
     /// `spark_typeof(x)`: the name of a type.
     TypeOf,
 }
 
 impl Kind {
     /// All of them.
-    const ALL: [Self; 5] = [Self::Text, Self::Part, Self::Size, Self::Whole, Self::TypeOf];
+    const ALL: [Self; 7] =
+        [Self::Text, Self::Part, Self::Size, Self::Whole, Self::Instant, Self::Time, Self::TypeOf];
 
     /// The name of the function.
     pub(crate) const fn name(self) -> &'static str {
@@ -40,6 +45,8 @@ impl Kind {
             Self::Part => "spark_part",
             Self::Size => "spark_size",
             Self::Whole => "spark_whole",
+            Self::Instant => "spark_instant",
+            Self::Time => "spark_time",
             Self::TypeOf => "spark_typeof",
         }
     }
@@ -94,7 +101,14 @@ impl ScalarUDFImpl for SparkValue {
                     .with_hint("array_join(list, ',') joins the elements of a list")
                     .into())
             }
-            Kind::Whole | Kind::Text | Kind::Part => Ok(of.clone()),
+            Kind::Instant => Ok(instant_of(of)),
+            Kind::Time if of.is_numeric() => {
+                let error = Error::new(ErrorKind::Invalid, "not supported: a number as a date or TIMESTAMP");
+                Err(error
+                    .with_hint("timestamp_seconds(n) is an instant, date_from_unix_date(n) a date")
+                    .into())
+            }
+            Kind::Whole | Kind::Text | Kind::Part | Kind::Time => Ok(of.clone()),
         }
     }
 
@@ -103,6 +117,8 @@ impl ScalarUDFImpl for SparkValue {
         let of = value.data_type();
         match self.kind {
             Kind::TypeOf => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(spark_name(&of))))),
+            Kind::Instant => return value.cast_to(&instant_of(&of), None),
+            Kind::Time => return Ok(value),
             Kind::Text | Kind::Part | Kind::Whole if !of.is_floating() => return Ok(value),
             _ => {}
         }
@@ -118,6 +134,13 @@ impl ScalarUDFImpl for SparkValue {
         } else {
             ColumnarValue::Array(found)
         })
+    }
+}
+
+fn instant_of(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Timestamp(unit, None) => DataType::Timestamp(*unit, Some("UTC".into())),
+        other => other.clone(),
     }
 }
 

@@ -38,7 +38,10 @@ fn values_out_of_range_say_what_is_expected() {
         (["--threads", "0"], "'0' for '--threads <N>': expected a number from 1 to 1024"),
         (["--max-rows", "x"], "'x' for '--max-rows <N>': expected a number of rows"),
         (["--max-rows", "-1"], "'-1' for '--max-rows <N>': expected a number of rows"),
-        (["--dialect", "sparc"], "'sparc' for '--dialect <NAME>': there is no dialect 'sparc': there are yeoul and spark"),
+        (
+            ["--dialect", "sparc"],
+            "'sparc' for '--dialect <NAME>': there is no dialect 'sparc': there are yeoul and spark",
+        ),
         (["--set", "x"], "'x' for '--set <KEY=VALUE>': expected KEY=VALUE"),
     ] {
         let expected = format!(

@@ -50,7 +50,10 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             let Some(values) = values_of(call) else { return Ok(None) };
             let mut values = values.into_iter();
             match (values.next(), values.next(), values.next()) {
-                (Some(text), None, None) => Some(filled(&format!("CAST(x AS {kind})"), [("x", text)])),
+                (Some(text), None, None) => {
+                    let text = function_call(Ident::new(Kind::Time.name()), [text]);
+                    Some(filled(&format!("CAST(x AS {kind})"), [("x", text)]))
+                }
                 (Some(text), Some(pattern), None) => {
                     let pattern = times::pattern_of(&pattern)?;
                     let read = function_call(

@@ -8,14 +8,16 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, ColumnDef, DataType,
-    DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident,
-    JoinConstraint, JoinOperator, LimitClause, OrderByKind, Query, Select, Statement as Sql, StructField,
-    Subscript, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
-    ValueWithSpan, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, OrderByKind, PipeOperator, Query,
+    Select, Statement as Sql, StructField, Subscript, TableAlias, TableAliasColumnDef, TableFactor,
+    TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowFrameBound,
+    WindowSpec, WindowType,
 };
 use yeoul_base::ErrorKind;
 
 use super::calls::{self, part, values_of};
+use super::times;
 use crate::functions::Expansion;
 use crate::functions::spark::instead_of;
 use crate::numbers::spark_operators::SparkOperator;
@@ -124,6 +126,7 @@ fn plain(expr: &mut Expr) {
         Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
             sets.iter_mut().flatten().for_each(plain)
         }
+        Expr::Tuple(keys) => keys.iter_mut().for_each(plain),
         Expr::Nested(inner) => plain(inner),
         _ => {}
     }
@@ -252,9 +255,19 @@ impl Expressions<'_> {
             Expr::Substring { substring_from: Some(from), .. } => calls::count_from_one(from),
             Expr::Cast { data_type, expr: value, .. } => {
                 translate_type(data_type);
-                if matches!(data_type, DataType::String(_)) {
-                    **value = function_call(Ident::new(Kind::Text.name()), [taken(value)]);
-                }
+                let of = match data_type {
+                    DataType::String(_) => Kind::Text,
+                    // The digits of a float are those of its text.
+                    DataType::Decimal(_) | DataType::Dec(_) | DataType::Numeric(_) => Kind::Part,
+                    DataType::Timestamp(..) => Kind::Time,
+                    _ => return Ok(()),
+                };
+                **value = function_call(Ident::new(of.name()), [taken(value)]);
+            }
+            Expr::TypedString(typed)
+                if matches!(typed.data_type, DataType::Timestamp(_, TimezoneInfo::None)) =>
+            {
+                times::check_zone(&typed.value.to_string())?;
             }
             Expr::Interval(interval) => plain(&mut interval.value),
             Expr::CompoundFieldAccess { root, access_chain }
@@ -366,8 +379,13 @@ impl VisitorMut for Expressions<'_> {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        if let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by {
             keys.iter_mut().for_each(plain);
+            for modifier in modifiers {
+                if let GroupByWithModifier::GroupingSets(sets) = modifier {
+                    plain(sets);
+                }
+            }
         }
         for window in &mut select.named_window {
             if let datafusion::sql::sqlparser::ast::NamedWindowExpr::WindowSpec(window) = &mut window.1 {
@@ -382,6 +400,19 @@ impl VisitorMut for Expressions<'_> {
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
             keys.iter_mut().for_each(|key| plain(&mut key.expr));
+        }
+        for operator in &mut query.pipe_operators {
+            match operator {
+                PipeOperator::Aggregate { group_by_expr, .. } => {
+                    group_by_expr.iter_mut().for_each(|key| plain(&mut key.expr.expr));
+                }
+                PipeOperator::OrderBy { exprs } => exprs.iter_mut().for_each(|key| plain(&mut key.expr)),
+                PipeOperator::Limit { expr, offset } => {
+                    plain(expr);
+                    offset.iter_mut().for_each(plain);
+                }
+                _ => {}
+            }
         }
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {

@@ -9,8 +9,9 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) {
     let mut open = None;
     for mut token in std::mem::take(tokens) {
         match &mut token.token {
-            Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => {
-                let text = unescaped(text);
+            Token::SingleQuotedString(text) => *text = unescaped(text, '\''),
+            Token::DoubleQuotedString(text) => {
+                let text = unescaped(text, '"');
                 token.token = Token::SingleQuotedString(text);
             }
             Token::SingleQuotedRawStringLiteral(text) | Token::DoubleQuotedRawStringLiteral(text) => {
@@ -58,14 +59,13 @@ fn is_path(before: &[TokenWithSpan]) -> bool {
 
 /// A text between quotes, whose escapes are Spark's: `\n`, `\u00e9`, `\101`, a doubled quote. Of `\%` and `\_` the backslash
 /// stays, for `LIKE`; any other letter stands for itself.
-fn unescaped(written: &str) -> String {
+fn unescaped(written: &str, quote: char) -> String {
     let mut text = String::with_capacity(written.len());
     let mut rest = written;
     while let Some(letter) = rest.chars().next() {
         rest = &rest[letter.len_utf8()..];
         if letter != '\\' {
-            // The tokenizer leaves no quote of the text's own kind alone.
-            if matches!(letter, '\'' | '"') && rest.starts_with(letter) {
+            if letter == quote && rest.starts_with(letter) {
                 rest = &rest[1..];
             }
             text.push(letter);
@@ -138,7 +138,7 @@ mod tests {
             ("'a' \"b\"\n'c', 'd'", vec!["abc", "d"]),
             ("`a``b`, `C d`", vec!["name a`b", "name c d"]),
             ("parquet.`/tmp/A.parquet`, t.`A`", vec!["/tmp/A.parquet", "name a"]),
-            (r#""'" , '"' , "''""#, vec!["'", "\"", "''"]),
+            (r#""'" , '"' , "''", '""'"#, vec!["'", "\"", "''", "\"\""]),
         ] {
             assert_eq!(texts(written), expected, "{written}");
         }

@@ -40,7 +40,26 @@ pub(super) fn pattern_of(pattern: &Expr) -> Result<String> {
         }
         rest = behind;
     }
+    if !["%Y", "%m", "%d"].into_iter().all(|part| own.contains(part)) {
+        return Err(refused(format!(
+            "not supported: the pattern '{text}' of a time, which has not year, month and day"
+        )));
+    }
     Ok(own)
+}
+
+/// Refuses the text of a `TIMESTAMP` with a zone, which would be an instant.
+///
+/// # Errors
+/// `Invalid` for such a text.
+pub(super) fn check_zone(text: &str) -> Result<()> {
+    let text = text.trim_matches('\'').trim();
+    let behind_date = text.split_once([' ', 'T']).map_or("", |(_, time)| time);
+    if !behind_date.contains(|letter: char| letter.is_alphabetic() || matches!(letter, '+' | '-')) {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::Invalid, format!("not supported: a TIMESTAMP with a zone, '{text}'"));
+    Err(error.with_hint("TIMESTAMP is a wall clock; write TIMESTAMPTZ for an instant"))
 }
 
 #[cfg(test)]
@@ -52,7 +71,7 @@ mod tests {
         let of = |text: &str| pattern_of(&Expr::value(Value::SingleQuotedString(text.to_owned())));
         assert_eq!(of("yyyy-MM-dd HH:mm:ss.SSSSSS").unwrap(), "%Y-%m-%d %H:%M:%S.%f");
         assert_eq!(of("dd/MM/yyyy").unwrap(), "%d/%m/%Y");
-        for text in ["yy-MM-dd", "yyyy'T'MM", "E", "[yyyy]", "MMM", "d"] {
+        for text in ["yy-MM-dd", "yyyy'T'MM", "E", "[yyyy]", "MMM", "d", "dd"] {
             assert_eq!(of(text).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
         }
     }
