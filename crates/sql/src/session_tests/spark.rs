@@ -58,6 +58,12 @@ fn statements_of_spark_have_sparks_answers() {
         ),
         ("SELECT to_date('29/02/2024', 'dd/MM/yyyy'), to_date('2024-02-29')", "2024-02-29 2024-02-29"),
         ("SELECT try_divide(1, 0), try_divide(1, 2), get(array(1), 5), log(0)", " 0.5"),
+        ("SELECT DATE '2012-01-01' - INTERVAL 3 HOURS = TIMESTAMP '2011-12-31 21:00:00'", "true"),
+        ("SELECT a FROM VALUES (1), (2) AS t(a) GROUP BY GROUPING SETS ((1)) ORDER BY 1 LIMIT 1", "1"),
+        (
+            "SELECT element_at(map('a', 7), 'a'), element_at(array(1, 2), -1), CAST(0.1D AS DECIMAL(20, 18))",
+            "7 2 0.100000000000000000",
+        ),
     ] {
         assert_eq!(row(&bench, sql).join(" ").trim_end(), expected, "{sql}");
     }
@@ -84,6 +90,11 @@ fn what_is_an_error_in_spark_is_one() {
         ("SET spark.sql.ansi.enabled = false", "spark.sql.ansi.enabled"),
         ("SET spark.sql.unheard.of = 1", "spark.sql.unheard.of"),
         ("SELECT map(1)", "map()"),
+        ("SELECT TIMESTAMP '2024-01-01 00:00:00Z'", "with a zone"),
+        ("SELECT to_timestamp(1)", "a number"),
+        ("SELECT CAST(1 AS TIMESTAMP)", "a number"),
+        ("SELECT element_at(array(1), 0)", "no element [0]"),
+        ("SELECT to_date('16', 'dd')", "dd"),
     ] {
         let error = bench.refused(sql);
         assert!(error.to_string().contains(words), "{sql}: {error}");
