@@ -406,6 +406,25 @@ mod tests {
     }
 
     #[test]
+    fn quotes_of_spark_have_escapes() {
+        for (script, expected) in [
+            (
+                r#"SELECT 'it\'s; '; SELECT "a;\";"; SELECT 2"#,
+                vec![r"SELECT 'it\'s; '", r#"SELECT "a;\";""#, "SELECT 2"],
+            ),
+            (r"SELECT r'\'; SELECT `a;`", vec![r"SELECT r'\'", "SELECT `a;`"]),
+            ("SELECT 'a''b;'; SELECT \"\"; SELECT 1", vec!["SELECT 'a''b;'", "SELECT \"\"", "SELECT 1"]),
+        ] {
+            let mut splitter = Splitter::new(Quotes::Spark);
+            splitter.push(script).unwrap();
+            let last = splitter.finish().unwrap();
+            let found: Vec<String> =
+                std::iter::from_fn(|| splitter.pop()).chain(last).map(|statement| statement.text).collect();
+            assert_eq!(found, expected, "{script}");
+        }
+    }
+
+    #[test]
     fn statements_end_at_semicolons_and_know_where_they_start() {
         let script = "select 1;\n\n  select\n 2 ; -- a comment; with a semicolon\n/* and /* nested; */ ; */ select 'é', 3;select 4";
         let expected =

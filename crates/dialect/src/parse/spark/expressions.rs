@@ -41,6 +41,12 @@ pub(in crate::parse) fn translate(
     {
         table.columns.iter_mut().try_for_each(check_column)?;
     }
+    if let Statement::Statement(statement) = statement
+        && matches!(statement.as_ref(), Sql::Set(_))
+    {
+        // Its numbers are those of a setting.
+        return Ok(());
+    }
     match walk(statement, &mut Expressions { meaning: *meaning, expansion: Expansion::new(state) }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
