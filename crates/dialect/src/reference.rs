@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::functions::spark::{DEFINITIONS, REFUSED};
-use crate::settings::{FIXED_OF_SPARK, SPEED_OF_SPARK};
+use crate::settings::KEYS_OF_SPARK;
 use crate::{
     Dialect, FunctionNames, IntegerLiterals, JoinsWithout, NameCase, NullOrder, Quotients, Spelling,
     Subscripts,
@@ -72,14 +72,20 @@ pub fn page() -> String {
         "Accepted, because no answer depends on them, are those that begin with one of these (in any case):"
             .to_owned(),
     );
-    let keys: Vec<String> = SPEED_OF_SPARK.iter().map(|key| format!("`spark.{key}`")).collect();
+    let keys: Vec<String> = KEYS_OF_SPARK
+        .iter()
+        .filter(|key| key.only.is_none())
+        .map(|key| format!("`spark.{}`", key.name))
+        .collect();
     line(format!(
         "{}. `spark.sql.session.timeZone` is `SET TIME ZONE`. All others are errors, but for:\n",
         keys.join(", ")
     ));
     line("| key | value | instead of another |\n| --- | --- | --- |".to_owned());
-    for (key, value, instead) in FIXED_OF_SPARK {
-        line(format!("| `spark.{key}` | `{value}` | {instead} |"));
+    for key in KEYS_OF_SPARK.iter() {
+        if let Some(value) = key.only {
+            line(format!("| `spark.{}` | `{value}` | {} |", key.name, key.instead));
+        }
     }
     line("\n## Functions that mean something else in `--dialect spark`\n".to_owned());
     line("What they stand for is in the own dialect.\n".to_owned());

@@ -12,7 +12,7 @@ use datafusion::common::config::{
 };
 use datafusion::common::config_err;
 
-pub(crate) use spark::{FIXED as FIXED_OF_SPARK, OF_SPEED as SPEED_OF_SPARK, SparkSettings};
+pub(crate) use spark::{KEYS as KEYS_OF_SPARK, SparkSettings};
 
 /// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

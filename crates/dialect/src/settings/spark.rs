@@ -1,8 +1,8 @@
-//! Keys of Spark's settings: `SET spark.sql.shuffle.partitions = 200`. Each is honoured, accepted because no answer depends on it, or
-//! refused.
+//! Keys of Spark, each honoured, accepted because no answer depends on it, or refused. `spark.tsv` has those that are not refused.
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
@@ -10,42 +10,28 @@ use yeoul_base::ErrorKind;
 
 use crate::Error;
 
-/// Keys behind `spark.`, in small letters, whose one value is what is done anyway, and what to write for another.
-pub(crate) const FIXED: [(&str, &str, &str); 9] = [
-    (
-        "sql.ansi.enabled",
-        "true",
-        "the ANSI rules are the only ones: try_cast, try_add, try_divide and the like are null instead of an error",
-    ),
-    ("sql.ansi.doublequotedidentifiers", "false", "names have backquotes"),
-    ("sql.ansi.enforcereservedkeywords", "false", "leave it as it is"),
-    ("sql.casesensitive", "false", "leave it as it is: names have no case"),
-    ("sql.crossjoin.enabled", "true", "leave it as it is"),
-    ("sql.timestamptype", "timestamp_ntz", "TIMESTAMP has no zone here; write TIMESTAMPTZ for an instant"),
-    ("sql.storeassignmentpolicy", "ansi", "leave it as it is"),
-    ("sql.groupbyordinal", "true", "leave it as it is"),
-    ("sql.orderbyordinal", "true", "leave it as it is"),
-];
+/// A key of the table, or the beginning of several.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// What stands behind `spark.`, in small letters.
+    pub name: &'static str,
+    /// The value that is what is done anyway. `None` for keys that begin so and change how fast an answer is, and not the answer.
+    pub only: Option<&'static str>,
+    /// What to write instead of another value.
+    pub instead: &'static str,
+}
 
-/// Beginnings of keys, behind `spark.`, that change how fast an answer is and not the answer.
-pub(crate) const OF_SPEED: [&str; 16] = [
-    "sql.adaptive.",
-    "sql.autobroadcastjointhreshold",
-    "sql.broadcasttimeout",
-    "sql.cbo.",
-    "sql.codegen.",
-    "sql.shuffle.partitions",
-    "sql.files.maxpartitionbytes",
-    "sql.inmemorycolumnarstorage.",
-    "sql.join.prefersortmergejoin",
-    "sql.statistics.",
-    "sql.parquet.filterpushdown",
-    "sql.parquet.enablevectorizedreader",
-    "sql.optimizer.dynamicpartitionpruning.",
-    "sql.optimizer.runtime.bloomfilter.",
-    "sql.execution.reusesubquery",
-    "sql.exchange.reuse",
-];
+/// All keys that are not refused.
+pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let lines = include_str!("spark.tsv").lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let [name, only, instead] = columns[..] else { panic!("spark.tsv: {line}") };
+            Key { name, only: Some(only).filter(|only| !only.is_empty()), instead }
+        })
+        .collect()
+});
 
 /// The values that were set. There is no other use of them than to be shown.
 #[derive(Clone, Debug, Default)]
@@ -70,18 +56,22 @@ impl ExtensionOptions for SparkSettings {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let key = key.to_ascii_lowercase();
-        if let Some((_, only, instead)) = FIXED.into_iter().find(|(fixed, ..)| *fixed == key) {
-            if !value.eq_ignore_ascii_case(only) {
+        let known = KEYS.iter().find(|known| match known.only {
+            Some(_) => known.name == key,
+            None => key.starts_with(known.name),
+        });
+        match known {
+            Some(Key { only: Some(only), instead, .. }) if !value.eq_ignore_ascii_case(only) => {
                 let text = format!("not supported: spark.{key} = {value}");
-                return Err(Error::new(ErrorKind::Invalid, text).with_hint(instead).into());
+                return Err(Error::new(ErrorKind::Invalid, text).with_hint(*instead).into());
             }
-        } else if !OF_SPEED.iter().any(|beginning| key.starts_with(beginning)) {
-            let text = format!("not supported: the setting spark.{key}");
-            return Err(Error::new(ErrorKind::Invalid, text)
-                .with_hint(
-                    "settings that change no answer are accepted; docs/reference/sql-dialects.md lists all",
-                )
-                .into());
+            Some(_) => {}
+            None => {
+                let text = format!("not supported: the setting spark.{key}");
+                return Err(Error::new(ErrorKind::Invalid, text)
+                    .with_hint("settings that change no answer are accepted; docs/reference/sql-dialects.md lists all")
+                    .into());
+            }
         }
         self.0.insert(key, value.to_owned());
         Ok(())
