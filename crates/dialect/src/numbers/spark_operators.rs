@@ -96,6 +96,13 @@ impl ExprPlanner for SparkOperators {
                 Some(floats(FloatOperator::Remainder, &raw, schema)?)
             }
             SparkOperator::Plus | SparkOperator::Minus => date(operator, &raw, &left, &right, schema)?,
+            SparkOperator::Divide if matches!(left, DataType::Interval(_)) => {
+                let error =
+                    Error::new(ErrorKind::Invalid, "not supported: a part of an interval, interval / number");
+                return Err(error
+                    .with_hint("write the interval that is meant, such as INTERVAL 12 HOURS")
+                    .into());
+            }
             SparkOperator::Divide | SparkOperator::Remainder => None,
         };
         Ok(match planned {

@@ -92,6 +92,7 @@ fn what_is_an_error_in_spark_is_one() {
         ("SELECT map(1)", "map()"),
         ("SELECT TIMESTAMP '2024-01-01 00:00:00Z'", "with a zone"),
         ("SELECT to_timestamp(1)", "a number"),
+        ("SELECT INTERVAL 3 DAYS / 2", "interval / number"),
         ("SELECT CAST(1 AS TIMESTAMP)", "a number"),
         ("SELECT element_at(array(1), 0)", "no element [0]"),
         ("SELECT to_date('16', 'dd')", "dd"),
