@@ -69,6 +69,6 @@ pub use names::{ColumnTexts, normalized};
 pub use numbers::{contains_float, framed_accumulator, one_nan};
 pub use parse::chains::STACK_BYTES;
 pub use refuse::{Questions, all_of, plain};
-pub use rewrite::PhysicalRule;
+pub use rewrite::{LogicalRule, PhysicalRule};
 pub use types::{Identity, has_children, type_name};
 pub use yeoul_base::{Place, Span};

@@ -13,7 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 /// A rule that runs once on each plan, before the optimizer.
 pub(crate) type AnalyzingRule = Arc<dyn AnalyzerRule + Send + Sync>;
 /// A rule of each round of the optimizer.
-pub(crate) type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
+pub type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 /// A rule that runs once on each physical plan.
 pub type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 

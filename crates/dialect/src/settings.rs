@@ -21,23 +21,26 @@ pub enum Switch {
     WrapIntegers,
     /// `yeoul.order_joins`: joins run in the order that is estimated to be the fastest.
     OrderJoins,
+    /// `yeoul.share_subplans`: equal parts of a query are computed once.
+    ShareSubplans,
 }
 
 impl Switch {
-    const ALL: [Self; 2] = [Self::WrapIntegers, Self::OrderJoins];
+    const ALL: [Self; 3] = [Self::WrapIntegers, Self::OrderJoins, Self::ShareSubplans];
 
     /// The key behind [`Settings::PREFIX`].
     const fn key(self) -> &'static str {
         match self {
             Self::WrapIntegers => "wrap_integers",
             Self::OrderJoins => "order_joins",
+            Self::ShareSubplans => "share_subplans",
         }
     }
 
     const fn is_on_at_first(self) -> bool {
         match self {
             Self::WrapIntegers => false,
-            Self::OrderJoins => true,
+            Self::OrderJoins | Self::ShareSubplans => true,
         }
     }
 
@@ -48,6 +51,9 @@ impl Switch {
             }
             Self::OrderJoins => {
                 "Should joins run in the order that is estimated to be the fastest? Otherwise they run in the order of the statement."
+            }
+            Self::ShareSubplans => {
+                "Should equal parts of a query be computed once, where that is estimated to be faster? Otherwise each is computed where it stands."
             }
         }
     }
@@ -99,6 +105,14 @@ impl std::str::FromStr for System {
         found
             .map(|(_, system)| system)
             .ok_or_else(|| format!("there is no dialect '{name}': there are {}", names()))
+    }
+
+    /// Sets the value in a configuration.
+    ///
+    /// # Errors
+    /// DataFusion's, for a configuration without these settings.
+    pub fn set(self, config: &mut ConfigOptions, is_on: bool) -> Result<()> {
+        config.set(&format!("{}.{}", Settings::PREFIX, self.key()), if is_on { "true" } else { "false" })
     }
 }
 

@@ -18,6 +18,7 @@ use yeoul_memory::ProcessMemory;
 
 use crate::copy::staged_copy::StagedCopy;
 use crate::memory::pool::PromisePool;
+use crate::operators::shared_subplan;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
 use crate::{Error, Result};
@@ -205,6 +206,12 @@ struct Run {
     again: bool,
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Run {
     async fn step(mut self) -> Option<(Result<RecordBatch>, Self)> {
         loop {
@@ -223,7 +230,7 @@ impl Run {
                     return Some((moved.map(|()| batch), self));
                 }
                 Err(error) => {
-                    self.stream = None;
+                    self.stop();
                     if error.shortage() == Some(Shortage::Memory) && self.may_run_again() {
                         match self.run_again(&error).await {
                             Ok(()) => continue,
@@ -244,6 +251,12 @@ impl Run {
             () = process.exceeded(), if process.promise().is_some() => Some(Err(process_full(process))),
             batch = stream.next() => batch.map(|batch| batch.map_err(Error::from)),
         }
+    }
+
+    /// Ends the query, and frees what it holds beside its stream: the watch keeps its plan.
+    fn stop(&mut self) {
+        self.stream = None;
+        self.watch.with(|shared| shared_subplan::release(&shared.plan));
     }
 
     fn may_run_again(&self) -> bool {

@@ -37,7 +37,7 @@ use crate::memory::measured_function;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::spill_dir::SpillDir;
-use crate::optimizer::{PHYSICAL, PLANNING};
+use crate::optimizer::{PHYSICAL, PLANNING, with_shared_subplans};
 use crate::settings::{for_stages, session_config};
 use crate::{Error, Options, Result};
 
@@ -371,7 +371,7 @@ fn context(
             let planner = Arc::new(Planner(elsewhere));
             dialect.session_state(builder.with_query_planner(planner), &PLANNING)?
         }
-        None => dialect.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?,
+        None => with_shared_subplans(dialect.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?),
     };
     if options.memory.is_some() && is_here {
         GrowingState::register(&mut state, process)?;

@@ -11,6 +11,7 @@ mod large_values;
 mod names;
 mod orders;
 mod parquet_folders;
+mod shared_subplans;
 mod spark;
 mod subqueries;
 mod subqueries_answered;
@@ -293,6 +294,7 @@ fn reset_gives_back_what_the_session_started_with() {
         ("datafusion.sql_parser.default_null_ordering", "'nulls_first'"),
         ("yeoul.wrap_integers", "true"),
         ("yeoul.order_joins", "false"),
+        ("yeoul.share_subplans", "false"),
     ] {
         let before = value(name);
         bench.sql(&format!("SET {name} = {other}"));

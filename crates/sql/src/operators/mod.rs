@@ -6,7 +6,8 @@
 //!   it leaves to the join of a bucket;
 //! - [`passing`]: operators that give the rows of their input as they are;
 //! - [`round_limit`]: stops a recursive query that never ends;
-//! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows.
+//! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows;
+//! - [`shared_subplan`]: a subplan that is computed once and read at several places, and [`shared_rows`], the rows of one of its partitions.
 
 pub(crate) mod batch_rows;
 mod buckets;
@@ -16,3 +17,5 @@ mod lent_memory;
 mod passing;
 pub(crate) mod round_limit;
 pub(crate) mod selective_parquet;
+mod shared_rows;
+pub(crate) mod shared_subplan;

@@ -4,6 +4,7 @@
 //! - [`estimates`]: the rows of plans, by the footers of files; [`join_order`]: the order of joins, by these;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`round_limits`]: stops recursive queries that never end;
+//! - [`share_subplans`]: equal parts of a query, computed once;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`state_batches`]: small batches for the states of groups that grow with the rows;
 //! - [`wide_rows`]: small batches above scans of wide rows.
@@ -13,6 +14,7 @@ mod estimates;
 mod join_order;
 mod late_materialization;
 mod round_limits;
+mod share_subplans;
 pub(crate) mod spilling_joins;
 mod state_batches;
 mod wide_rows;
@@ -21,14 +23,24 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
-use yeoul_dialect::PhysicalRule;
-use yeoul_dialect::rules::Step::{self, Before, Behind, Last};
+use yeoul_dialect::rules::Step::{self, Before, Behind, First, Last};
 use yeoul_dialect::rules::in_order;
+use yeoul_dialect::{LogicalRule, PhysicalRule};
 
 /// The rules that run once on the physical plan of a whole query, whoever runs its stages.
 pub(crate) const PLANNING: [Step<PhysicalRule>; 1] =
     // That one chooses the sides of joins by estimates of its own; all later ones find what these joins need.
     [Behind("join_selection", || Arc::new(join_order::JoinOrder))];
+
+/// The rules of the optimizer of queries that run in this process.
+const LOGICAL: [Step<LogicalRule>; 1] =
+    // Copies of a subplan are equal only until others have pushed something into them.
+    [First(|| Arc::new(share_subplans::ShareSubplans))];
+
+/// The rules that run on the physical plan of a query that runs in this process.
+const SHOWING: [Step<PhysicalRule>; 1] =
+    // Others would change what the first reader reads.
+    [Last(|| Arc::new(share_subplans::ShownSubplans))];
 
 /// The rules that run once on each physical plan, or on each stage of one.
 pub(crate) const PHYSICAL: [Step<PhysicalRule>; 5] = [
@@ -47,6 +59,17 @@ const SPILLING: [Step<PhysicalRule>; 1] = [
     // hash join keeps and ours does not.
     Before("EnsureRequirements", || Arc::new(spilling_joins::SpillingJoins)),
 ];
+
+/// `state`, which has our rules, with subplans that are shared.
+pub(crate) fn with_shared_subplans(state: SessionState) -> SessionState {
+    let logical = in_order(state.optimizers(), &LOGICAL, |rule| rule.name());
+    let physical = in_order(state.physical_optimizers(), &SHOWING, |rule| rule.name());
+    SessionStateBuilder::new_from_existing(state)
+        .with_optimizer_rules(logical)
+        .with_physical_optimizer_rules(physical)
+        .with_query_planner(Arc::new(share_subplans::SharingPlanner))
+        .build()
+}
 
 /// `state`, which has our rules, with joins that spill.
 pub(crate) fn with_spilling_joins(state: SessionState) -> SessionState {

@@ -5,12 +5,14 @@
 //! - [`filters`]: the rows that a condition keeps;
 //! - [`joins`]: the rows of two sides joined;
 //! - [`plans`]: the rows of an operator, by its inputs;
-//! - [`numbers`]: values as numbers.
+//! - [`numbers`]: values as numbers;
+//! - [`work`]: the work of a plan.
 
 mod filters;
 mod joins;
 mod numbers;
 mod plans;
+mod work;
 
 use datafusion::common::ColumnStatistics;
 use datafusion::common::stats::Precision;
@@ -18,6 +20,7 @@ use datafusion::common::stats::Precision;
 pub(super) use filters::{kept, selectivity};
 pub(super) use joins::{Match, joined_rows, tested_share};
 pub(super) use plans::{absent, of_plan};
+pub(super) use work::{SHARED, work};
 
 use self::numbers::{number, step};
 

@@ -21,6 +21,7 @@ use super::filters::{column_of, kept};
 use super::joins::{Match, joined_rows, tested_share};
 use super::numbers::number;
 use super::{ColumnEstimate, Estimate};
+use crate::operators::shared_subplan::SharedSubplanExec;
 
 /// Bytes of a row in a file that does not say how many rows it has.
 const ROW_BYTES: f64 = 64.0;
@@ -69,6 +70,9 @@ fn of_operator(plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         let inputs = union.inputs().iter().map(of_plan).collect::<Option<Vec<_>>>()?;
         return Some(of_union(&inputs, width));
+    }
+    if let Some(reader) = plan.downcast_ref::<SharedSubplanExec>() {
+        return of_plan(reader.subplan().input());
     }
     if plan.is::<EmptyExec>() {
         return Some(Estimate::of_rows(0.0, width));
