@@ -45,6 +45,7 @@ SETTINGS = [
     ["datafusion.execution.batch_size=2", "datafusion.execution.target_partitions=3"],
     ["datafusion.execution.batch_size=1", "datafusion.optimizer.prefer_hash_join=false"],
     ["datafusion.optimizer.repartition_joins=false", "datafusion.execution.batch_size=3"],
+    ["yeoul.share_subplans=false"],
 ]
 
 COLUMNS = {"a": "int", "b": "int", "c": "text", "d": "date", "e": "bool", "f": "dec", "g": "time", "h": "float"}

@@ -372,3 +372,135 @@ fn bytes_of(batch: &RecordBatch) -> usize {
     };
     batch.columns().iter().map(|column| bytes(column.as_ref())).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: each reader gets all rows in order, or the one error, whatever the others do. Method: a source whose steps the test takes one by one.
+
+    use std::time::Duration;
+
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::common::exec_err;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use datafusion::execution::runtime_env::RuntimeEnv;
+    use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::stream;
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+    use super::*;
+
+    const ROWS: usize = 1000;
+
+    fn batch(first: usize) -> RecordBatch {
+        let numbers: Int64Array = (first as i64..(first + ROWS) as i64).map(Some).collect();
+        let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers)]).unwrap()
+    }
+
+    type Source = UnboundedSender<fn() -> Result<RecordBatch>>;
+
+    /// Shared rows in a pool of so many bytes, what they come from, and the readers that are counted.
+    fn shared(pool: usize) -> (Arc<SharedRows>, Source, Arc<Audience>) {
+        let (source, mut steps) = unbounded_channel::<fn() -> Result<RecordBatch>>();
+        let batches =
+            stream::poll_fn(move |context| steps.poll_recv(context).map(|step| step.map(|step| step())));
+        let schema = batch(0).schema();
+        let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(pool));
+        let reservation = MemoryConsumer::new("test").with_can_spill(true).register(&pool);
+        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        let spill = SpillManager::new(Arc::new(RuntimeEnv::default()), metrics, schema);
+        let audience = Arc::new(Audience::default());
+        audience.join();
+        (Arc::new(SharedRows::start(input, Arc::clone(&audience), reservation, spill)), source, audience)
+    }
+
+    async fn rest(reader: &mut Reader) -> Vec<i64> {
+        let mut numbers = Vec::new();
+        while let Some(batch) = reader.next().await {
+            let batch = batch.unwrap();
+            numbers.extend(batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap().values());
+        }
+        numbers
+    }
+
+    #[tokio::test]
+    async fn one_reader_may_end_before_another_begins() {
+        for pool in [usize::MAX, 0, 3 * 8 * ROWS] {
+            let (rows, source, _audience) = shared(pool);
+            let mut first = Reader::new(Arc::clone(&rows));
+            // It is within the rows in memory when they go to disk.
+            source.send(|| Ok(batch(0))).unwrap();
+            source.send(|| Ok(batch(ROWS))).unwrap();
+            if pool > 0 {
+                assert_eq!(first.next().await.unwrap().unwrap(), batch(0));
+            }
+            for step in
+                [(|| Ok(batch(2 * ROWS))) as fn() -> _, || Ok(batch(3 * ROWS)), || Ok(batch(4 * ROWS))]
+            {
+                source.send(step).unwrap();
+            }
+            drop(source);
+            let all: Vec<i64> = (0..5 * ROWS as i64).collect();
+            let read = if pool > 0 { ROWS } else { 0 };
+            assert_eq!(rest(&mut first).await, all[read..], "{pool}");
+            drop(first);
+            assert_eq!(rest(&mut Reader::new(rows)).await, all, "{pool}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_comes_once_to_each_reader_behind_the_rows_before_it() {
+        let (rows, source, _audience) = shared(usize::MAX);
+        source.send(|| Ok(batch(0))).unwrap();
+        source.send(|| exec_err!("broken")).unwrap();
+        for _ in 0..2 {
+            let mut reader = Reader::new(Arc::clone(&rows));
+            assert!(reader.next().await.unwrap().is_ok());
+            let error = reader.next().await.unwrap().unwrap_err();
+            assert!(error.to_string().contains("broken"), "{error}");
+            assert!(reader.next().await.is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_comes_to_one_reader_and_is_an_error_to_the_others() {
+        let (rows, source, _audience) = shared(usize::MAX);
+        source.send(|| panic!("broken")).unwrap();
+        let mut reader = Reader::new(Arc::clone(&rows));
+        let panic = AssertUnwindSafe(reader.next()).catch_unwind().await.unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"broken"));
+        let error = Reader::new(rows).next().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("panicked"), "{error}");
+    }
+
+    /// The next rows are computed once somebody is there again.
+    #[tokio::test]
+    async fn nothing_is_computed_for_nobody() {
+        let (rows, source, audience) = shared(usize::MAX);
+        let mut reader = Reader::new(Arc::clone(&rows));
+        source.send(|| Ok(batch(0))).unwrap();
+        assert!(reader.next().await.unwrap().is_ok());
+        assert_eq!(audience.leave(), 0);
+        // What is awaited already comes; what is behind it does not.
+        source.send(|| Ok(batch(ROWS))).unwrap();
+        assert!(reader.next().await.unwrap().is_ok());
+        source.send(|| Ok(batch(2 * ROWS))).unwrap();
+        let third = tokio::time::timeout(Duration::from_millis(50), reader.next()).await;
+        assert!(third.is_err(), "computed without a reader");
+        audience.join();
+        assert_eq!(reader.next().await.unwrap().unwrap(), batch(2 * ROWS));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_stopped_leaves_no_reader_waiting() {
+        let (rows, _source, _audience) = shared(usize::MAX);
+        let kept = Arc::clone(&rows.kept);
+        let waiting = tokio::spawn(async move { kept.found(0).await });
+        tokio::task::yield_now().await;
+        drop(rows);
+        assert!(matches!(waiting.await.unwrap(), Found::End(Some(_))));
+    }
+}

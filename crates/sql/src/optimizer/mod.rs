@@ -117,6 +117,13 @@ mod tests {
     }
 
     #[test]
+    fn subplans_are_found_before_all_rules_and_shown_behind_them() {
+        let state = with_shared_subplans(state());
+        assert_eq!(state.optimizers()[0].name(), "share_subplans");
+        assert_eq!(physical_names(&state).last().unwrap(), "ShownSubplans");
+    }
+
+    #[test]
     fn joins_that_spill_stand_before_the_rule_that_arranges_inputs() {
         let physical = physical_names(&with_spilling_joins(state()));
         let place = physical.iter().position(|name| name == "SpillingJoins").unwrap();

@@ -219,18 +219,21 @@ impl Sharing<'_> {
         shared: Shared,
         around: impl FnOnce(LogicalPlan) -> LogicalPlan,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Those that are shared have numbers without gaps, which `EXPLAIN` shows.
+        let numbers: HashMap<SubplanId, SubplanId> =
+            shared.subplans.keys().enumerate().map(|(number, id)| (*id, SubplanId(number))).collect();
         let narrowed = |plan: LogicalPlan| {
             mention::replaced(plan, &|mention| {
                 let schema = Arc::clone(&shared.subplans.get(&mention.id)?.schema);
-                Some(Mention { id: mention.id, schema, repeats: None }.into_plan())
+                Some(Mention { id: numbers[&mention.id], schema, repeats: None }.into_plan())
             })
         };
         let mut readers = Readers::default();
         // Those that are mentioned by others come last.
         for (id, merged) in shared.subplans.iter().rev() {
             let plan = self.physical(&narrowed(merged.plan.clone())?, &readers).await?;
-            let subplan = SharedSubplan::new(id.0, plan, merged.readers.len());
-            readers.0.insert(*id, Arc::new(subplan));
+            let number = numbers[id];
+            readers.0.insert(number, Arc::new(SharedSubplan::new(number.0, plan, merged.readers.len())));
         }
         let plan = self.physical(&around(narrowed(shared.plan.clone())?), &readers).await?;
         readers.count(&plan);

@@ -287,3 +287,58 @@ fn tables(plan: &LogicalPlan) -> Result<Vec<Table>> {
     })?;
     Ok(tables)
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+    use datafusion::datasource::empty::EmptyTable;
+    use datafusion::datasource::provider_as_source;
+    use datafusion::functions_aggregate::sum::sum;
+    use datafusion::logical_expr::{LogicalPlanBuilder, col};
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Int64, true),
+        ]))
+    }
+
+    /// The number of repeated subplans of a union of two sums over tables.
+    fn repeats(one: &Arc<dyn TableProvider>, other: &Arc<dyn TableProvider>) -> usize {
+        let sums = |table: &Arc<dyn TableProvider>| {
+            let scan = LogicalPlanBuilder::scan("t", provider_as_source(Arc::clone(table)), None).unwrap();
+            scan.aggregate([col("b")], [sum(col("a"))]).unwrap()
+        };
+        let plan = sums(one).union(sums(other).build().unwrap()).unwrap().build().unwrap();
+        Repeats::of(&plan).unwrap().map_or(0, |repeats| repeats.subplans.len())
+    }
+
+    #[test]
+    fn a_round_of_a_recursive_query_and_another_table_of_the_name_are_not_shared() {
+        let table: Arc<dyn TableProvider> = Arc::new(EmptyTable::new(schema()));
+        let other: Arc<dyn TableProvider> = Arc::new(EmptyTable::new(schema()));
+        let round: Arc<dyn TableProvider> = Arc::new(CteWorkTable::new("t", schema()));
+        assert_eq!(repeats(&table, &table), 1);
+        assert_eq!(repeats(&table, &other), 0);
+        assert_eq!(repeats(&round, &round), 0);
+    }
+
+    #[tokio::test]
+    async fn a_subplan_that_reads_a_column_of_the_query_around_it_is_not_shared() {
+        let context = SessionContext::new();
+        context.register_table("t", Arc::new(EmptyTable::new(schema()))).unwrap();
+        let count = async |sql: &str| {
+            let plan = context.state().create_logical_plan(sql).await.unwrap();
+            Repeats::of(&plan).unwrap().map_or(0, |repeats| repeats.subplans.len())
+        };
+        let of = |condition: &str| {
+            let sum = format!("(SELECT sum(a) FROM t WHERE {condition})");
+            format!("SELECT {sum} AS x, {sum} + 1 AS y FROM t AS o")
+        };
+        assert_eq!(count(&of("t.b = 1")).await, 1);
+        assert_eq!(count(&of("t.b = o.b")).await, 0);
+    }
+}
