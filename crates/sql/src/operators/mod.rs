@@ -7,7 +7,7 @@
 //! - [`passing`]: operators that give the rows of their input as they are;
 //! - [`round_limit`]: stops a recursive query that never ends;
 //! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows;
-//! - [`shared_subplan`]: a subplan that is computed once and read at several places, and [`shared_rows`], the rows of one of its partitions.
+//! - [`shared_subplan`]: a subplan that is computed once and read at several places, and [`shared_rows`], the rows of a partition.
 
 pub(crate) mod batch_rows;
 mod buckets;

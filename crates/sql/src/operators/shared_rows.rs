@@ -375,7 +375,8 @@ fn bytes_of(batch: &RecordBatch) -> usize {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: each reader gets all rows in order, or the one error, whatever the others do. Method: a source whose steps the test takes one by one.
+    //! Goal: each reader gets all rows in order, or the one error, whatever the others do. Method: a source whose steps the test takes one
+    //! by one.
 
     use std::time::Duration;
 

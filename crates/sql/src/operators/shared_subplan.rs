@@ -166,8 +166,8 @@ pub(crate) fn release(plan: &Arc<dyn ExecutionPlan>) {
 
 /// A reader of a [`SharedSubplan`].
 ///
-/// It has no inputs while a plan is made, so that nothing which is meant for one reader, such as the filter of a join above it, reaches what
-/// all of them read. When the plan is done, one of them [shows](Self::shown) the subplan as its input.
+/// It has no inputs while a plan is made, so that nothing which is meant for one reader, such as the filter of a join above it, reaches
+/// what all of them read. When the plan is done, one of them [shows](Self::shown) the subplan as its input.
 #[derive(Debug)]
 pub(crate) struct SharedSubplanExec {
     subplan: Arc<SharedSubplan>,

@@ -2,11 +2,11 @@
 //!
 //! DataFusion plans a subplan as often as a query mentions it: each mention of a `WITH` query or of a view is a copy.
 //!
-//! [`ShareSubplans`] runs before all other rules of the optimizer, when copies are still equal. It puts a [`Mention`] in the place of each copy:
-//! a node without inputs, which no filter and no column passes. The [`SharingPlanner`] sees what the optimizer has left above the mentions, and
-//! decides for each subplan by its estimated cost. What is shared is planned by itself, with the columns that any reader needs and the rows
-//! that any reader's filter keeps; all readers are [`SharedSubplanExec`]s of that plan. What is not shared is put back, and the query optimized
-//! again.
+//! [`ShareSubplans`] runs before all other rules of the optimizer, when copies are still equal. It puts a [`Mention`](mention::Mention) in
+//! the place of each copy: a node without inputs, which no filter and no column passes. The [`SharingPlanner`] sees what the optimizer has
+//! left above the mentions, and decides for each subplan by its estimated work. What is shared is planned by itself, with the columns that
+//! any reader needs and the rows that any reader's filter keeps; all readers are [`SharedSubplanExec`]s of that plan. What is not shared is
+//! put back, and the query optimized again.
 //!
 //! Equality is that of logical plans, which compare everything that decides their rows but for the tables behind their names, which
 //! [`repeats`] compares.

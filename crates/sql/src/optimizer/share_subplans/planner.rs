@@ -52,18 +52,23 @@ impl QueryPlanner for SharingPlanner {
         let mut state = state.clone();
         Switch::ShareSubplans.set(state.config_mut().options_mut(), false)?;
         let sharing = Sharing { state: &state, subplans: &repeats.subplans };
-        match logical {
-            LogicalPlan::Explain(explain) => {
-                let shared = sharing.decide(&explain.plan, &repeats.plan).await?;
-                sharing
-                    .plan(shared, |plan| {
-                        LogicalPlan::Explain(Explain { plan: Arc::new(plan), ..explain.clone() })
-                    })
-                    .await
-            }
-            logical => {
-                let shared = sharing.decide(logical, &repeats.plan).await?;
-                sharing.plan(shared, |plan| plan).await
+        let (query, explain) = match logical {
+            LogicalPlan::Explain(explain) => (explain.plan.as_ref(), Some(explain)),
+            logical => (logical, None),
+        };
+        let around = |plan: LogicalPlan| match explain {
+            Some(explain) => LogicalPlan::Explain(Explain { plan: Arc::new(plan), ..explain.clone() }),
+            None => plan,
+        };
+        let shared = match sharing.decide(query, &repeats.plan).await {
+            Ok(shared) => sharing.plan(shared, around).await,
+            Err(error) => Err(error),
+        };
+        match shared {
+            Ok(plan) => Ok(plan),
+            Err(error) => {
+                debug!(%error, "nothing is shared");
+                sharing.plan(sharing.apart(&repeats.plan)?, around).await
             }
         }
     }
@@ -113,6 +118,13 @@ impl Sharing<'_> {
         }
         let plan = self.with_copies(written.clone(), &copied)?;
         self.merged(self.optimized(plan)?, &copied)
+    }
+
+    /// The query with copies in the places of all mentions.
+    fn apart(&self, written: &LogicalPlan) -> Result<Shared> {
+        let all = (0..self.subplans.len()).map(SubplanId).collect();
+        let plan = self.optimized(self.with_copies(written.clone(), &all)?)?;
+        Ok(Shared { plan, subplans: BTreeMap::new() })
     }
 
     /// A plan with copies in the places of some mentions.
@@ -217,7 +229,7 @@ impl Sharing<'_> {
     async fn plan(
         &self,
         shared: Shared,
-        around: impl FnOnce(LogicalPlan) -> LogicalPlan,
+        around: impl Fn(LogicalPlan) -> LogicalPlan,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Those that are shared have numbers without gaps, which `EXPLAIN` shows.
         let numbers: HashMap<SubplanId, SubplanId> =

@@ -108,7 +108,8 @@ fn columns_of(plan: &LogicalPlan) -> Result<Option<Vec<Column>>> {
     Ok(columns)
 }
 
-/// The subplan with the columns that any of its readers needs, and the rows that any of their filters keeps. Each reader filters for itself.
+/// The subplan with the columns that any of its readers needs, and the rows that any of their filters keeps. Each reader filters for
+/// itself.
 pub(super) fn merged(subplan: &LogicalPlan, readers: &[Reader]) -> Result<LogicalPlan> {
     let filters: Option<Vec<Expr>> = readers.iter().map(|reader| moved(&reader.filters)).collect();
     let mut distinct: Vec<Expr> = Vec::new();

@@ -1,8 +1,8 @@
 //! The equal subplans of a plan.
 //!
 //! Each node has a fingerprint of itself and of the fingerprints of its inputs, so that subplans which may be equal are found in one walk.
-//! Those that are replaced have been compared in full: as plans, and by the tables that they scan, which a plan compares by name only. (A view
-//! keeps the table that had the name when it was made.)
+//! Those that are replaced have been compared in full: as plans, and by the tables that they scan, which a plan compares by name only. (A
+//! view keeps the table that had the name when it was made.)
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -11,8 +11,8 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::{Result, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
@@ -71,7 +71,7 @@ impl Repeats {
                 };
                 let known = *first.entry(print).or_insert(found.len());
                 if known == found.len() {
-                    if before + found.len() >= SUBPLANS_MAX {
+                    if before + found.len() >= SUBPLANS_MAX || !derives_its_schema(&node)? {
                         first.remove(&print);
                         place += 1;
                         return Ok(Transformed::no(node));
@@ -153,6 +153,16 @@ struct Node {
     /// True for a subplan that is more than a scan with a filter.
     has_work: bool,
     may_be_shared: bool,
+}
+
+/// True of a node whose columns are those of its expressions. A union gives its inputs projections whose columns have no qualifiers, which
+/// the optimizer takes for a fault where such a one is the whole plan.
+fn derives_its_schema(plan: &LogicalPlan) -> Result<bool> {
+    let derived = plan.clone().recompute_schema()?;
+    let names = |plan: &LogicalPlan| -> Vec<(Option<TableReference>, String)> {
+        plan.schema().iter().map(|(table, field)| (table.cloned(), field.name().clone())).collect()
+    };
+    Ok(names(&derived) == names(plan))
 }
 
 /// Adds the nodes of a plan; the place of the first. What runs for each round of a recursive query is not shared.
