@@ -371,7 +371,7 @@ fn context(
             let planner = Arc::new(Planner(elsewhere));
             dialect.session_state(builder.with_query_planner(planner), &PLANNING)?
         }
-        None => with_shared_subplans(dialect.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?),
+        None => with_shared_subplans(dialect.session_state(builder, &[&PLANNING[..], &PHYSICAL].concat())?)?,
     };
     if options.memory.is_some() && is_here {
         GrowingState::register(&mut state, process)?;

@@ -21,8 +21,9 @@ mod wide_rows;
 
 use std::sync::Arc;
 
-use datafusion::execution::SessionState;
+use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{FunctionRegistry, SessionState};
 use yeoul_dialect::rules::Step::{self, Before, Behind, First, Last};
 use yeoul_dialect::rules::in_order;
 use yeoul_dialect::{LogicalRule, PhysicalRule};
@@ -61,14 +62,25 @@ const SPILLING: [Step<PhysicalRule>; 1] = [
 ];
 
 /// `state`, which has our rules, with subplans that are shared.
-pub(crate) fn with_shared_subplans(state: SessionState) -> SessionState {
+///
+/// # Errors
+/// Those of the registry of functions.
+pub(crate) fn with_shared_subplans(state: SessionState) -> Result<SessionState> {
     let logical = in_order(state.optimizers(), &LOGICAL, |rule| rule.name());
     let physical = in_order(state.physical_optimizers(), &SHOWING, |rule| rule.name());
-    SessionStateBuilder::new_from_existing(state)
+    let functions = state.scalar_functions().clone();
+    let builder = SessionStateBuilder::new_from_existing(state)
         .with_optimizer_rules(logical)
         .with_physical_optimizer_rules(physical)
-        .with_query_planner(Arc::new(share_subplans::SharingPlanner))
-        .build()
+        .with_query_planner(Arc::new(share_subplans::SharingPlanner));
+    let mut state = builder.build();
+    // The builder gives some names to other functions, which have them as aliases.
+    for (name, function) in &functions {
+        if !state.scalar_functions().get(name).is_some_and(|other| Arc::ptr_eq(other, function)) {
+            state.register_udf(Arc::clone(function))?;
+        }
+    }
+    Ok(state)
 }
 
 /// `state`, which has our rules, with joins that spill.
@@ -118,9 +130,19 @@ mod tests {
 
     #[test]
     fn subplans_are_found_before_all_rules_and_shown_behind_them() {
-        let state = with_shared_subplans(state());
+        let state = with_shared_subplans(state()).unwrap();
         assert_eq!(state.optimizers()[0].name(), "share_subplans");
         assert_eq!(physical_names(&state).last().unwrap(), "ShownSubplans");
+    }
+
+    #[test]
+    fn each_name_means_the_function_that_it_meant() {
+        let before = state();
+        let functions = before.scalar_functions().clone();
+        let after = with_shared_subplans(before).unwrap();
+        for (name, function) in functions {
+            assert!(Arc::ptr_eq(&after.scalar_functions()[&name], &function), "{name}");
+        }
     }
 
     #[test]
