@@ -63,6 +63,14 @@ impl Switch {
         let settings = config.extensions.get::<Settings>();
         settings.map_or(self.is_on_at_first(), |settings| settings.switches[self as usize])
     }
+
+    /// Sets the value in a configuration.
+    ///
+    /// # Errors
+    /// DataFusion's, for a configuration without these settings.
+    pub fn set(self, config: &mut ConfigOptions, is_on: bool) -> Result<()> {
+        config.set(&format!("{}.{}", Settings::PREFIX, self.key()), if is_on { "true" } else { "false" })
+    }
 }
 
 /// System whose statements a session takes: `yeoul.dialect`.
@@ -105,14 +113,6 @@ impl std::str::FromStr for System {
         found
             .map(|(_, system)| system)
             .ok_or_else(|| format!("there is no dialect '{name}': there are {}", names()))
-    }
-
-    /// Sets the value in a configuration.
-    ///
-    /// # Errors
-    /// DataFusion's, for a configuration without these settings.
-    pub fn set(self, config: &mut ConfigOptions, is_on: bool) -> Result<()> {
-        config.set(&format!("{}.{}", Settings::PREFIX, self.key()), if is_on { "true" } else { "false" })
     }
 }
 

@@ -132,10 +132,8 @@ fn threads(text: &str) -> Result<usize, String> {
 
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
-    if let Some(limit) = args.memory {
-        if let Some(notice) = beyond_machine(limit).filter(|_| !args.quiet) {
-            let _ = writeln!(io::stderr(), "notice: {notice}");
-        }
+    if let Some(notice) = args.memory.and_then(beyond_machine).filter(|_| !args.quiet) {
+        let _ = writeln!(io::stderr(), "notice: {notice}");
     }
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         // A panic becomes an error; its message and trace are for those who ask for them.
