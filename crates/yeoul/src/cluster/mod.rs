@@ -13,11 +13,15 @@ use yeoul_cluster::{executor, scheduler};
 use yeoul_net::LogLevels;
 use yeoul_sql::{Options, STACK_BYTES};
 
+use crate::allocator::keep_to_small_limit;
 use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
 use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
 use crate::port::port;
+
+/// The module that warns of each stage without metrics of its operators, which no task sends.
+const STAGES: &str = "ballista_scheduler::state::execution_stage";
 
 /// Port of a scheduler that is not told another.
 const SCHEDULER_PORT: u16 = 50050;
@@ -130,8 +134,14 @@ struct ExecutorArgs {
 
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ClusterArgs) -> ExitCode {
+    if let Role::Executor(executor) = &args.role {
+        keep_to_small_limit(executor.memory);
+    }
     let log = LogLevels::new(args.log);
     let log_level = args.log;
+    if (LevelFilter::WARN..LevelFilter::DEBUG).contains(&log_level) {
+        log.set(STAGES, "ERROR").expect("a module and a level");
+    }
     let threads =
         Threads { name: "cluster", blocking_max: BLOCKING_THREADS_MAX, stack_bytes: Some(STACK_BYTES) };
     run_daemon(&log, threads, async move {

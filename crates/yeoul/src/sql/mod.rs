@@ -16,6 +16,7 @@ use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Quotes, Settings, Sh
 use yeoul_sql::{Error, Options, STACK_BYTES, Session, System};
 
 use self::signals::{First, Signals};
+use crate::allocator::keep_to_small_limit;
 use crate::exit::{Asked, refused};
 use crate::memory::beyond_machine;
 
@@ -132,6 +133,7 @@ fn threads(text: &str) -> Result<usize, String> {
 
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
+    keep_to_small_limit(args.memory);
     if let Some(notice) = args.memory.and_then(beyond_machine).filter(|_| !args.quiet) {
         let _ = writeln!(io::stderr(), "notice: {notice}");
     }
