@@ -240,6 +240,8 @@ def remains(cluster: Cluster, stranger: Shell):
     content = cluster.put(path, 4 * MIB + 5, f"-Ddfs.blocksize={MIB}", "-Ddfs.replication=1")
     says("-chmod", ["-chmod", "640", path], 0)
     coded = cluster.put("/coded/remains", 7 * MIB, f"-Ddfs.blocksize={MIB}")
+    # A DataNode that has come back takes blocks before the NameNode has looked at it again, and counts what is there.
+    cluster.until("fsck finds all of them", ["fsck", "/"], 0, "is HEALTHY")
     report = says("fsck of its blocks", ["fsck", "/", "-files", "-blocks"], 0)
 
     def block_of(path: str, number: int) -> str:
