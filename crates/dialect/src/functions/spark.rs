@@ -17,7 +17,7 @@ pub const REFUSED: [(&str, &str); 3] = [
     ("version", "SELECT 1: there is no Spark here"),
 ];
 
-/// What to write instead of a function that is refused, by its name in small letters.
+/// Replacement of a function that is refused, by its name in small letters.
 pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
     REFUSED.into_iter().find(|(refused, _)| *refused == name).map(|(_, instead)| instead)
 }

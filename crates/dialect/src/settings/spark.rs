@@ -13,11 +13,11 @@ use crate::Error;
 /// A key of the table, or the beginning of several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// What stands behind `spark.`, in small letters.
+    /// Part of the key behind `spark.`, in small letters.
     pub name: &'static str,
     /// The value that is what is done anyway. `None` for keys that begin so and change how fast an answer is, and not the answer.
     pub only: Option<&'static str>,
-    /// What to write instead of another value.
+    /// Advice for another value.
     pub instead: &'static str,
 }
 

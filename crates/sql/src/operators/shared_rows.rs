@@ -31,7 +31,7 @@ pub(super) struct SharedRows {
     _task: SpawnedTask<()>,
 }
 
-/// What has been computed so far.
+/// Rows that have been computed so far.
 struct Kept {
     state: Mutex<State>,
     /// Told of each change of the state.
@@ -273,7 +273,7 @@ impl Kept {
         });
     }
 
-    /// What is at a place, once it is there.
+    /// Rows at a place, once they are there.
     async fn found(&self, place: usize) -> Found {
         loop {
             let changed = self.changed.notified();

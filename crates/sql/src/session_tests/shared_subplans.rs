@@ -186,7 +186,7 @@ fn what_is_another_each_time_is_computed_each_time() {
     assert_eq!(bench.column(&sql), ["0"]);
 }
 
-/// What a recursive query repeats in each round is computed in each; a recursive query that is mentioned twice is whole.
+/// Part of a recursive query that is repeated in each round: it is computed in each; a recursive query that is mentioned twice is whole.
 #[test]
 fn rounds_of_a_recursive_query_are_not_shared() {
     for bench in benches() {
@@ -252,7 +252,7 @@ fn an_error_within_a_shared_subplan_ends_the_query() {
     }
 }
 
-/// What does not fit into memory is written to files, which each reader reads.
+/// Rows that do not fit into memory are written to files, which each reader reads.
 #[test]
 fn a_shared_subplan_that_is_larger_than_memory_spills() {
     let memory = Some(Options::MEMORY_MIN);

@@ -326,7 +326,7 @@ impl Splitter {
         at > 0 && matches!(self.text.as_bytes()[at - 1], b'e' | b'E') && !self.follows_word(at - 1)
     }
 
-    /// Whether the current quote follows the `r` of a text without escapes.
+    /// True if the current quote follows the `r` of a text without escapes.
     fn follows_raw_prefix(&self) -> bool {
         let at = self.scanned;
         at > 0 && matches!(self.text.as_bytes()[at - 1], b'r' | b'R') && !self.follows_word(at - 1)

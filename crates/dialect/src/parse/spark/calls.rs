@@ -17,7 +17,7 @@ use crate::parse::visit::each_expression;
 use crate::types::spark_values::Kind;
 use crate::{Error, Result};
 
-/// What a call stands for; `None` if the table has it, or it means the same.
+/// Expression that a call stands for; `None` if the table has it, or it means the same.
 ///
 /// # Errors
 /// `Invalid` for arguments that have no meaning here.

@@ -1,4 +1,4 @@
-//! What stands above a mention, and the plan whose rows and columns suit all readers of a subplan.
+//! Operators above a mention, and the plan whose rows and columns suit all readers of a subplan.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ pub(super) fn of_plan(plan: &LogicalPlan, readers: &mut HashMap<SubplanId, Vec<R
     walk(plan, Above::default(), readers)
 }
 
-/// What stands between a node and the nearest operator above it that is no filter.
+/// Filters and columns between a node and the nearest operator above it that is no filter.
 #[derive(Clone, Default)]
 struct Above {
     filters: Vec<Expr>,
@@ -125,7 +125,7 @@ pub(super) fn merged(subplan: &LogicalPlan, readers: &[Reader]) -> Result<Logica
     read(subplan, filter, columns.as_ref())
 }
 
-/// What one reader would read if the subplan were its own.
+/// Plan of one reader if the subplan were its own.
 pub(super) fn alone(subplan: &LogicalPlan, reader: &Reader) -> Result<LogicalPlan> {
     let filter = match has_subquery(&reader.filters)? {
         true => moved(&reader.filters),
