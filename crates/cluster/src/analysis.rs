@@ -10,20 +10,21 @@ use datafusion::common::Result;
 use futures::TryStreamExt;
 
 use crate::job::{Job, rows};
+use crate::token::SchedulerAddress;
 
 /// The stages of a query that has run, a row each: what its tasks took and wrote, and its operators.
 ///
 /// # Errors
 /// Those of the query.
 pub(crate) async fn stages(
-    scheduler: String,
+    scheduler: SchedulerAddress,
     mut query: ExecuteQueryParams,
     schema: SchemaRef,
 ) -> Result<RecordBatch> {
     query.operation_id = uuid::Uuid::new_v4().to_string();
     let mut job = Job::submit(&scheduler, query).await?;
     let places = job.finished().await?;
-    let mut rows = Box::pin(rows(places));
+    let mut rows = Box::pin(rows(places, scheduler.to_executors()));
     while rows.try_next().await?.is_some() {}
     let stages = job.stages().await?.stages;
     let lines: ArrayRef = Arc::new(StringArray::from_iter_values(stages.iter().map(|stage| stage.line())));

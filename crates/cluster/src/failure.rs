@@ -15,6 +15,9 @@ const MARK: &str = "yeoul-error:";
 /// End of the error.
 const END: char = ';';
 
+/// Words of Ballista for a task that could not be written by the scheduler or read by an executor. The reason stays in their logs.
+const UNREADABLE_TASK: &str = "could not be prepared or was rejected";
+
 #[derive(Serialize, Deserialize)]
 struct Sent {
     kind: String,
@@ -116,7 +119,14 @@ pub(crate) fn received(text: &str) -> Error {
                 None => error,
             }
         }
-        None => Error::new(ErrorKind::Unavailable, format!("the cluster could not run the query: {text}")),
+        None => {
+            let error =
+                Error::new(ErrorKind::Unavailable, format!("the cluster could not run the query: {text}"));
+            match text.contains(UNREADABLE_TASK) {
+                true => error.with_hint("the log of the executor, or of the scheduler, has the reason"),
+                false => error,
+            }
+        }
     }
 }
 

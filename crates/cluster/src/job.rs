@@ -7,14 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ballista_core::BALLISTA_VERSION;
 use ballista_core::client::BallistaClient;
-use ballista_core::extension::SessionConfigHelperExt;
+use ballista_core::extension::{BallistaConfigGrpcEndpoint, SessionConfigHelperExt};
 use ballista_core::serde::protobuf::execute_query_params::Query;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::serde::protobuf::{
     CancelJobParams, ExecuteQueryParams, GetJobStatusParams, PartitionLocation, execute_query_failure_result,
     execute_query_result, job_status,
 };
-use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
+use ballista_core::utils::GrpcClientConfig;
 use ballista_core::version::{check_compatibility, insert_version_header, version_from_metadata};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -37,6 +37,7 @@ use crate::limits::{ANSWER_HELD_BYTES, MESSAGE_BYTES_MAX, RUNS_MAX};
 use crate::plan_codec::PlanCodec;
 use crate::reports::{Jobs, Stages};
 use crate::reruns::last_of_each;
+use crate::token::{SchedulerAddress, TOKEN_HINT, Token};
 use crate::{analysis, failure, joins, reported, series, shuffle, single_tasks, tables, whole};
 
 /// Time between questions for how far a job is: the first, and the factor by which each further one is later, up to the last.
@@ -49,8 +50,7 @@ type Scheduler = SchedulerGrpcClient<Channel>;
 /// The cluster that a session's queries run on.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Address of the scheduler, as `host:port`.
-    scheduler: String,
+    scheduler: SchedulerAddress,
     /// True if the local paths of this machine are the same files on all of the cluster's.
     has_shared_paths: bool,
     session: String,
@@ -65,11 +65,18 @@ impl Cluster {
     pub fn new(scheduler: &str, has_shared_paths: bool) -> yeoul_dialect::Result<Self> {
         let session = uuid::Uuid::new_v4().to_string();
         Ok(Self {
-            scheduler: scheduler.to_owned(),
+            scheduler: SchedulerAddress { address: scheduler.to_owned(), token: None },
             has_shared_paths,
             session,
             codec: Arc::new(PlanCodec::new()?),
         })
+    }
+
+    /// The cluster with the token that its servers ask for.
+    #[must_use]
+    pub fn with_token(mut self, token: Token) -> Self {
+        self.scheduler.token = Some(token);
+        self
     }
 
     fn check_stores(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
@@ -146,7 +153,7 @@ enum Wanted {
 
 /// A plan that runs on a cluster.
 struct JobExec {
-    scheduler: String,
+    scheduler: SchedulerAddress,
     query: ExecuteQueryParams,
     plan: Arc<dyn ExecutionPlan>,
     wanted: Wanted,
@@ -155,7 +162,7 @@ struct JobExec {
 
 impl JobExec {
     fn new(
-        scheduler: String,
+        scheduler: SchedulerAddress,
         query: ExecuteQueryParams,
         plan: Arc<dyn ExecutionPlan>,
         schema: SchemaRef,
@@ -241,7 +248,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) async fn submit(address: &str, query: ExecuteQueryParams) -> Result<Self, Error> {
+    pub(crate) async fn submit(address: &SchedulerAddress, query: ExecuteQueryParams) -> Result<Self, Error> {
         let channel = connected(address).await?;
         let mut scheduler = SchedulerGrpcClient::new(channel.clone())
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
@@ -325,18 +332,17 @@ impl Drop for Job {
     }
 }
 
-async fn connected(address: &str) -> Result<Channel, Error> {
-    let unreachable = |error: tonic::transport::Error| {
+async fn connected(address: &SchedulerAddress) -> Result<Channel, Error> {
+    let unreachable = |error: Box<dyn std::error::Error + Send + Sync>| {
         let error = Error::new(ErrorKind::Unavailable, format!("cannot reach the scheduler at {address}"))
             .with_source(error);
         error.with_hint("yeoul cluster scheduler starts one")
     };
-    let endpoint =
-        create_grpc_client_endpoint(format!("http://{address}"), Some(&GrpcClientConfig::default()));
-    endpoint.map_err(unreachable)?.connect().await.map_err(unreachable)
+    let endpoint = address.endpoint().map_err(unreachable)?;
+    endpoint.connect().await.map_err(|error| unreachable(error.into()))
 }
 
-fn refused(address: &str, status: &tonic::Status) -> Error {
+fn refused(address: &SchedulerAddress, status: &tonic::Status) -> Error {
     let kind = match status.code() {
         tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition | tonic::Code::OutOfRange => {
             ErrorKind::Invalid
@@ -345,12 +351,17 @@ fn refused(address: &str, status: &tonic::Status) -> Error {
         tonic::Code::PermissionDenied | tonic::Code::Unauthenticated => ErrorKind::Denied,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("the scheduler at {address} refuses the query: {}", status.message()))
+    let error =
+        Error::new(kind, format!("the scheduler at {address} refuses the query: {}", status.message()));
+    match kind {
+        ErrorKind::Denied => error.with_hint(TOKEN_HINT),
+        _ => error,
+    }
 }
 
 /// The rows of a query. What is lost before the first row is given is computed again.
 async fn answer(
-    scheduler: String,
+    scheduler: SchedulerAddress,
     mut query: ExecuteQueryParams,
 ) -> Result<impl Stream<Item = Result<RecordBatch>> + Send> {
     let mut runs = 0;
@@ -360,7 +371,7 @@ async fn answer(
         runs += 1;
         let lost = match finished {
             Ok(places) => {
-                let mut rows = Box::pin(rows(places));
+                let mut rows = Box::pin(rows(places, scheduler.to_executors()));
                 match held(&mut rows).await {
                     Ok(held) => return Ok(futures::stream::iter(held).map(Ok).chain(rows)),
                     Err(error) => error,
@@ -392,13 +403,19 @@ async fn held(
 }
 
 /// The rows of partitions, one partition after another.
-pub(crate) fn rows(partitions: Vec<PartitionLocation>) -> impl Stream<Item = Result<RecordBatch>> + Send {
+pub(crate) fn rows(
+    partitions: Vec<PartitionLocation>,
+    to_executors: Option<Arc<BallistaConfigGrpcEndpoint>>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
     futures::stream::iter(partitions)
-        .map(|partition| futures::stream::once(fetched(partition)).try_flatten())
+        .map(move |partition| futures::stream::once(fetched(partition, to_executors.clone())).try_flatten())
         .flatten()
 }
 
-async fn fetched(partition: PartitionLocation) -> Result<SendableRecordBatchStream> {
+async fn fetched(
+    partition: PartitionLocation,
+    to_executors: Option<Arc<BallistaConfigGrpcEndpoint>>,
+) -> Result<SendableRecordBatchStream> {
     let lost = |text: String| {
         Error::new(ErrorKind::Unavailable, format!("the rows of a finished job cannot be read: {text}"))
     };
@@ -413,7 +430,7 @@ async fn fetched(partition: PartitionLocation) -> Result<SendableRecordBatchStre
         port,
         MESSAGE_BYTES_MAX,
         false,
-        None,
+        to_executors,
         grpc.io_retries_times,
         grpc.io_retry_wait_time_ms,
         grpc.initial_connection_window_size,

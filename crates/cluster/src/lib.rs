@@ -11,6 +11,7 @@
 //! - `clients`: jobs whose clients have gone;
 //! - `ends`: the end of a task's work with the task;
 //! - `exchanges`: operators between stages;
+//! - `token`: the secret of a cluster; `guard`: ports that ask for it;
 //! - `joins`, `series`, `tables`: operators that are sent in another form;
 //! - `orphans`: tasks whose job is over;
 //! - `orders`: orders that operators of a stage rely on;
@@ -32,6 +33,7 @@ mod ends;
 mod exchanges;
 pub mod executor;
 mod failure;
+mod guard;
 mod job;
 mod joins;
 mod limits;
@@ -52,11 +54,13 @@ mod slots;
 mod stage;
 mod tables;
 mod threads;
+mod token;
 mod watch;
 mod whole;
 
 pub use job::Cluster;
 pub use plan_codec::PlanCodec;
+pub use token::Token;
 use yeoul_base::Error;
 
 /// The error of a session as a server gives it.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use ballista_core::JobId;
-use ballista_core::utils::{GrpcClientConfig, create_grpc_client_endpoint};
 use tonic::transport::Channel;
 use yeoul_base::{Error, ErrorKind, Result};
 
 use crate::limits::ASK_FOR_JOB_EVERY;
 use crate::reported::asked;
 use crate::served::path_of_running;
+use crate::token::SchedulerAddress;
 
 /// The jobs of a scheduler, as an executor asks for them.
 #[derive(Clone, Debug)]
@@ -22,10 +22,8 @@ impl Jobs {
     ///
     /// # Errors
     /// `Invalid` for an address that is none.
-    pub(crate) fn of(scheduler: &str) -> Result<Self> {
-        let endpoint =
-            create_grpc_client_endpoint(format!("http://{scheduler}"), Some(&GrpcClientConfig::default()));
-        let endpoint = endpoint.map_err(|error| {
+    pub(crate) fn of(scheduler: &SchedulerAddress) -> Result<Self> {
+        let endpoint = scheduler.endpoint().map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("'{scheduler}' is no address of a scheduler"))
                 .with_source(error)
         })?;

@@ -13,6 +13,7 @@ use yeoul_dialect::Error;
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::served::path_of_wanted;
+use crate::token::TOKEN_HINT;
 
 /// Request that tells the scheduler that somebody wants a job, until it is dropped.
 #[derive(Debug)]
@@ -43,6 +44,11 @@ pub(crate) async fn asked<T: DeserializeOwned>(scheduler: &Channel, path: &str) 
         http::StatusCode::OK => serde_json::from_slice(&body).map_err(lost),
         http::StatusCode::NOT_FOUND => {
             Err(Error::new(ErrorKind::NotFound, "the scheduler knows nothing of the job any more"))
+        }
+        http::StatusCode::UNAUTHORIZED => {
+            let text =
+                format!("the scheduler does not report on its jobs: {}", String::from_utf8_lossy(&body));
+            Err(Error::new(ErrorKind::Denied, text).with_hint(TOKEN_HINT))
         }
         other => Err(lost(other)),
     }

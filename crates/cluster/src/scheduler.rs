@@ -29,8 +29,9 @@ use crate::pages::SchedulerPages;
 use crate::plan_codec::PlanCodec;
 use crate::shuffle::{ShuffleApplication, ShuffleSettings};
 use crate::slots::CountedSlots;
+use crate::token::Token;
 use crate::watch::watch;
-use crate::{of_session, served};
+use crate::{of_session, served, token};
 
 /// Options of a scheduler.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct Options {
     pub http_port: Option<u16>,
     /// Shuffle for the rows between stages; none leaves them on the disks of executors.
     pub shuffle: Option<ShuffleOptions>,
+    /// Secret that clients and executors say; an address other than a loopback one needs one.
+    pub token: Option<Token>,
 }
 
 /// Options of the shuffle between stages.
@@ -66,21 +69,24 @@ pub struct Server {
     shuffle: Option<ShuffleApplication>,
     /// For pages.
     http: Option<Listener>,
+    token: Option<Token>,
 }
 
 impl Server {
     /// Listens.
     ///
     /// # Errors
-    /// `Unavailable` if it cannot listen on the address, or no master of the shuffle answers.
+    /// `Unavailable` if it cannot listen on the address, or no master of the shuffle answers; `Invalid` for an address that other
+    /// machines reach without a token.
     pub async fn bind(options: Options) -> Result<Self> {
-        let Options { host, port, http_port, shuffle } = options;
+        let Options { host, port, http_port, shuffle, token } = options;
         let unusable = |error: std::io::Error| {
             let text = format!("cannot listen on {host}:{port}: {error}");
             Error::new(ErrorKind::Unavailable, text).with_source(error)
         };
         let listener = TcpListener::bind((host.as_str(), port)).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
+        token::check(address.ip(), token.as_ref())?;
         let http = match http_port {
             Some(port) => {
                 let bound = Listener::bind((host.as_str(), port)).await;
@@ -119,9 +125,10 @@ impl Server {
             no_executors_grace_period_seconds: EXECUTOR_SILENT_MAX_S,
             override_config_producer: Some(produced),
             override_session_builder: Some(built),
+            override_create_grpc_client_endpoint: token.as_ref().map(Token::said_by_all),
             ..SchedulerConfig::default()
         };
-        Ok(Self { listener, address, cluster, jobs, config: Arc::new(config), shuffle, http })
+        Ok(Self { listener, address, cluster, jobs, config: Arc::new(config), shuffle, http, token })
     }
 
     /// Address that it listens on.
@@ -170,7 +177,7 @@ impl Server {
             }
         };
         let served = tokio::select! {
-            served = served::serve(self.listener, scheduler, pages, clients) => served,
+            served = served::serve(self.listener, scheduler, pages, clients, self.token) => served,
             never = watching => match never {},
             never = deleting => match never {},
             never = cancelling => match never {},

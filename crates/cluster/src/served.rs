@@ -19,8 +19,10 @@ use tonic::transport::server::TcpIncoming;
 use yeoul_net::http::{Pages, Request, Response};
 
 use crate::clients::{Client, Clients};
+use crate::guard::guarded;
 use crate::limits::{CLIENT_ANSWERS_WITHIN, CLIENT_ASKED_EVERY, MESSAGE_BYTES_MAX};
 use crate::pages::SchedulerPages;
+use crate::token::Token;
 
 /// Path of jobs, and the ends of those by which clients want one, and tasks ask for one.
 const JOBS: &str = "/api/v1/jobs/";
@@ -36,6 +38,7 @@ pub(crate) async fn serve<T, U>(
     scheduler: SchedulerServer<T, U>,
     pages: Arc<SchedulerPages<T, U>>,
     clients: Arc<Clients>,
+    token: Option<Token>,
 ) -> Result<(), tonic::transport::Error>
 where
     T: AsLogicalPlan + 'static,
@@ -57,7 +60,7 @@ where
             }
         }
     };
-    let routes = Routes::new(calls).into_axum_router().fallback(reports);
+    let routes = guarded(Routes::new(calls).into_axum_router().fallback(reports), token);
     Server::builder()
         .http2_keepalive_interval(Some(CLIENT_ASKED_EVERY))
         .http2_keepalive_timeout(Some(CLIENT_ANSWERS_WITHIN))

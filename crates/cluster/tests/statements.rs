@@ -8,9 +8,17 @@ mod started;
 use std::path::Path;
 use std::sync::Arc;
 
-use yeoul_cluster::Cluster;
+use ballista_core::serde::protobuf::StopExecutorParams;
+use ballista_core::serde::protobuf::executor_grpc_client::ExecutorGrpcClient;
+use tonic::Code;
+use tonic::transport::Endpoint;
+use yeoul_base::ErrorKind;
+use yeoul_cluster::{Cluster, Token};
 use yeoul_dialect::wrong_answers::rows;
+use yeoul_sql::distributed::Elsewhere;
 use yeoul_sql::{Options, Session};
+
+use crate::started::Started;
 
 /// Statements over files `~/t/*.parquet` with columns `n` and `k`, and a text file.
 const ANSWERED: [&str; 18] = [
@@ -66,9 +74,13 @@ async fn statements() {
     let text = "COPY (SELECT n AS a, 'line ' || n || chr(10) || 'two' AS b FROM '~/t/0.parquet' WHERE n < 9) TO '~/text.csv.gz' STORED AS CSV OPTIONS ('format.compression' 'gzip')";
     answer(&alone, folder.path(), text).await.unwrap();
 
-    let servers = started::cluster().await;
-    let scheduler = &servers.scheduler;
-    let session = Session::with_queries(options(), Arc::new(Cluster::new(scheduler, true).unwrap())).unwrap();
+    let token = token(folder.path(), "it is told to nobody else");
+    let servers = started::cluster(Some(token.clone())).await;
+    strangers_are_refused(&servers, folder.path()).await;
+    let cluster = |has_shared_paths| {
+        Cluster::new(&servers.scheduler, has_shared_paths).unwrap().with_token(token.clone())
+    };
+    let session = Session::with_queries(options(), Arc::new(cluster(true))).unwrap();
     for sql in ANSWERED {
         let expected = answer(&alone, folder.path(), sql).await.unwrap();
         let found = answer(&session, folder.path(), sql).await;
@@ -103,11 +115,37 @@ async fn statements() {
     let rows = answer(&session, folder.path(), "SELECT b, n FROM t ORDER BY n").await;
     assert_eq!(rows, Ok(vec!["x | 1".to_owned(), "NULL | 2".to_owned()]));
     // A file that is another one than the query was planned for cannot be told apart later than this.
-    let elsewhere =
-        Session::with_queries(options(), Arc::new(Cluster::new(scheduler, false).unwrap())).unwrap();
+    let elsewhere = Session::with_queries(options(), Arc::new(cluster(false))).unwrap();
     let error =
         answer(&elsewhere, folder.path(), "SELECT n FROM '~/t/0.parquet' WHERE n > 5").await.unwrap_err();
     assert!(error.contains("another file on each machine"), "{error}");
+}
+
+/// A token without spaces.
+fn token(folder: &Path, text: &str) -> Token {
+    let file = folder.join("token");
+    std::fs::write(&file, text.replace(' ', "-")).unwrap();
+    Token::of_file(&file).unwrap()
+}
+
+async fn strangers_are_refused(servers: &Started, folder: &Path) {
+    let stranger = Cluster::new(&servers.scheduler, true).unwrap();
+    let other =
+        Cluster::new(&servers.scheduler, true).unwrap().with_token(token(folder, "it is told to nobody"));
+    for (cluster, words) in [(stranger, "asks for its token"), (other, "has another token")] {
+        let reports = cluster.jobs().await.unwrap_err();
+        assert_eq!(reports.kind(), ErrorKind::Denied, "{reports}");
+        assert!(reports.to_string().contains(words), "{reports}");
+        let session = Session::with_queries(options(), Arc::new(cluster)).unwrap();
+        let error = answer(&session, folder, "SELECT count(*) FROM '~/t/*.parquet'").await.unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    for address in [&servers.scheduler].into_iter().chain(&servers.executors) {
+        let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+        let order = StopExecutorParams { executor_id: String::new(), reason: String::new(), force: true };
+        let answer = ExecutorGrpcClient::new(channel).stop_executor(order).await;
+        assert_eq!(answer.unwrap_err().code(), Code::Unauthenticated, "{address}");
+    }
 }
 
 fn options() -> Options {

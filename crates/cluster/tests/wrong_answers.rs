@@ -29,7 +29,7 @@ const REFUSED_PERCENT_MAX: usize = 5;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_statement_is_answered_rightly_or_refused() {
-    let servers = started::cluster().await;
+    let servers = started::cluster(None).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../judges/sql/wrong_answers");
     let (mut faults, mut count, mut refused) = (Vec::new(), 0, 0);
     for entry in fs::read_dir(&folder).unwrap() {

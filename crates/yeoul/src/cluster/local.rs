@@ -78,7 +78,8 @@ pub(super) async fn serve(args: LocalArgs, log: LevelFilter) -> Result<()> {
         copies: args.shuffle_workers.min(2),
         port: 0,
     });
-    let options = scheduler::Options { host, port: args.port, http_port: Some(args.http_port), shuffle };
+    let options =
+        scheduler::Options { host, port: args.port, http_port: Some(args.http_port), shuffle, token: None };
     let server = scheduler::Server::bind(options).await?;
     let address = server.address().to_string();
     // Their sockets wait until it serves.

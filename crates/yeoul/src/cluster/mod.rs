@@ -9,14 +9,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tracing::level_filters::LevelFilter;
 use yeoul_base::{ByteSize, Error, ErrorKind, Result};
-use yeoul_cluster::{executor, scheduler};
+use yeoul_cluster::{Token, executor, scheduler};
 use yeoul_net::LogLevels;
 use yeoul_sql::{Options, STACK_BYTES};
 
 use crate::allocator::keep_to_small_limit;
 use crate::daemon::{Threads, announce, run as run_daemon};
 use crate::exit::Stop;
-use crate::exposure::warn_of_exposure;
 use crate::memory::beyond_machine;
 use crate::port::port;
 
@@ -40,12 +39,13 @@ Examples:
   yeoul cluster local --executors 3 --memory 1GiB              all of it on this machine, with a shuffle
   yeoul sql --cluster 127.0.0.1:50050 --shared-paths           its shell: local files are the same ones there
 
-On several machines:
+On several machines, of which each has the same secret in a file:
+  openssl rand -hex 32 > cluster.token; export YEOUL_CLUSTER_TOKEN_FILE=cluster.token
   yeoul cluster scheduler --host 10.0.0.1 --shuffle 10.0.0.9:9097
   yeoul cluster executor --scheduler 10.0.0.1:50050 --host 10.0.0.2 --memory 4GiB --spill-dir /data/1
   yeoul sql --cluster 10.0.0.1:50050 -c \"SELECT count(*) FROM 'hdfs://store/sales/**/*.parquet'\"
 
-Nobody has to say who he is: keep the ports to the cluster's own network (docs/security.md).
+The secret keeps strangers out; nothing is encrypted (docs/security.md).
 
 Exit code: 0 told to stop, 1 failed, 2 wrong usage.";
 
@@ -94,6 +94,9 @@ struct SchedulerArgs {
     /// The port for what executors ask about the shuffle; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = SHUFFLE_PORT, value_parser = port, allow_negative_numbers = true, requires = "shuffle")]
     shuffle_port: u16,
+
+    #[command(flatten)]
+    token: TokenArgs,
 }
 
 /// Run tasks
@@ -127,9 +130,26 @@ struct ExecutorArgs {
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
 
+    #[command(flatten)]
+    token: TokenArgs,
+
     /// End once stdin is closed, as it is when the process that started this one ends
     #[arg(long, hide = true)]
     with_stdin: bool,
+}
+
+/// The cluster's token
+#[derive(Args, Debug)]
+struct TokenArgs {
+    /// The file with the secret that clients, scheduler and executors share; only a loopback address does without one
+    #[arg(long, value_name = "FILE", env = "YEOUL_CLUSTER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    fn read(&self) -> Result<Option<Token>> {
+        self.token_file.as_deref().map(Token::of_file).transpose()
+    }
 }
 
 /// Runs the verb until the server has ended or was told to.
@@ -155,15 +175,14 @@ pub fn run(args: ClusterArgs) -> ExitCode {
 
 async fn serve_scheduler(args: SchedulerArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
-    let SchedulerArgs { host, port, http_port, shuffle, shuffle_copies, shuffle_port } = args;
+    let SchedulerArgs { host, port, http_port, shuffle, shuffle_copies, shuffle_port, token } = args;
     let has_shuffle = !shuffle.is_empty();
     let shuffle = scheduler::ShuffleOptions { masters: shuffle, copies: shuffle_copies, port: shuffle_port };
     let shuffle = has_shuffle.then_some(shuffle);
-    let options = scheduler::Options { host, port, http_port: Some(http_port), shuffle };
+    let options =
+        scheduler::Options { host, port, http_port: Some(http_port), shuffle, token: token.read()? };
     let server = scheduler::Server::bind(options).await?;
     announce(&server.address().to_string());
-    let may = "run queries with the rights of the executors";
-    warn_of_exposure(Some(server.address()), may, "give --host an address of the cluster's own network");
     tokio::select! {
         served = server.serve() => served,
         _ = stop.asked() => Ok(()),
@@ -185,6 +204,7 @@ async fn serve_executor(args: ExecutorArgs) -> Result<()> {
         port: free_port(&args.host, args.port)?,
         control_port: free_port(&args.host, args.control_port)?,
         host: args.host,
+        token: args.token.read()?,
         dir: dir.path().to_owned(),
         process: Options {
             memory: args.memory,

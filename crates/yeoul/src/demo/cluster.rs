@@ -38,6 +38,7 @@ async fn join_with_a_kill(stage: &Stage) -> Result<Row, Failure> {
         port: 0,
         http_port: None,
         shuffle: Some(ShuffleOptions { masters: vec![shuffle.master()], copies: 1, port: 0 }),
+        token: None,
     };
     let server = Server::bind(options).await?;
     let scheduler = server.address().to_string();

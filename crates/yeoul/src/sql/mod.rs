@@ -84,6 +84,11 @@ pub struct SqlArgs {
     #[arg(long, value_name = "HOST:PORT", env = "YEOUL_CLUSTER")]
     cluster: Option<String>,
 
+    /// The file with the secret that the cluster asks for
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "FILE", env = "YEOUL_CLUSTER_TOKEN_FILE")]
+    cluster_token_file: Option<PathBuf>,
+
     /// Say that the paths of this machine are the same files on all machines of the cluster
     #[cfg(feature = "cluster")]
     #[arg(long, requires = "cluster")]
@@ -281,7 +286,10 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
 fn session(args: &SqlArgs, options: Options) -> Result<Session, Error> {
     match &args.cluster {
         Some(scheduler) => {
-            let cluster = yeoul_cluster::Cluster::new(scheduler, args.shared_paths)?;
+            let mut cluster = yeoul_cluster::Cluster::new(scheduler, args.shared_paths)?;
+            if let Some(file) = &args.cluster_token_file {
+                cluster = cluster.with_token(yeoul_cluster::Token::of_file(file)?);
+            }
             Session::with_queries(options, Arc::new(cluster))
         }
         None => Session::new(options),

@@ -261,3 +261,42 @@ fn the_job_of_a_client_that_has_gone_ends() {
             .shows("exit 0\nn\n7\n");
     }
 }
+
+#[test]
+fn a_cluster_that_other_machines_reach_asks_for_its_token() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("token"), "a-secret-of-this-cluster\n").unwrap();
+    fs::write(folder.path().join("other"), "a-secret-of-another-cluster\n").unwrap();
+    let scheduler = ["cluster", "scheduler", "--host", "0.0.0.0", "--port", "0", "--http-port", "0"];
+    let refused = folder.yeoul(scheduler).done();
+    assert!(refused.starts_with("exit 2\n") && refused.contains("--token-file"), "{refused}");
+
+    let mut command = binary();
+    command.args(scheduler).args(["--token-file", "token"]).current_dir(folder.path());
+    let scheduler = Server::start(&mut command);
+    let port = scheduler.address.rsplit_once(':').unwrap().1;
+    let scheduler_address = format!("127.0.0.1:{port}");
+    let executor = |token: &str| {
+        let mut command = binary();
+        command.args(["cluster", "executor", "--scheduler", &scheduler_address, "--spill-dir", "."]);
+        command.env("YEOUL_CLUSTER_TOKEN_FILE", token).current_dir(folder.path());
+        command
+    };
+    let _executor = Server::start(&mut executor("token"));
+    let sql = |more: &[&str]| {
+        let common = ["sql", "--quiet", "--cluster", &scheduler_address, "--format", "csv", "-c"];
+        let query = "SELECT count(*) AS n FROM generate_series(1, 10) AS g(v) WHERE v > 3";
+        folder.yeoul(common.into_iter().chain([query]).chain(more.iter().copied()))
+    };
+    sql(&["--cluster-token-file", "token"]).shows("exit 0\nn\n7\n");
+    for (token, says) in
+        [(&[][..], "asks for its token"), (&["--cluster-token-file", "other"], "has another token")]
+    {
+        let refused = sql(token).done();
+        assert!(refused.starts_with("exit 1\n") && refused.contains(says), "{refused}");
+        assert!(refused.contains("hint: --cluster-token-file"), "{refused}");
+    }
+    let stranger = executor("other").stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&stranger.stderr);
+    assert!(!stranger.status.success() && said.contains("has another token"), "{said}");
+}
