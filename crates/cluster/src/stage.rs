@@ -12,6 +12,7 @@ use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngin
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionConfig;
@@ -64,12 +65,12 @@ impl ExecutionEngine for StageEngine {
         };
         let (dir, config, end) = (dir.to_owned(), config.clone(), End::default());
         let given = Given { job, stage, task, map, partitions, dir, config, end };
-        let prepared = reruns::once(plan)
-            .and_then(in_order)
-            .and_then(|plan| tools.workplace.prepared(plan, given.config.options()));
-        let plan = prepared.map_err(failure::sent)?;
+        let received = reruns::once(plan).and_then(in_order).map_err(failure::sent)?;
+        let (workplace, options) = (&tools.workplace, given.config.options());
+        let filtered = workplace.filtered(Arc::clone(&received), &given.config);
+        let plan = filtered.and_then(|plan| workplace.prepared(plan, options)).map_err(failure::sent)?;
         let run = Mutex::new(tools.run_of(&given, Arc::clone(&plan)).map_err(failure::sent)?);
-        Ok(Arc::new(Stage { tools, given: Arc::new(given), plan, run: Arc::new(run) }))
+        Ok(Arc::new(Stage { tools, given: Arc::new(given), received, plan, run: Arc::new(run) }))
     }
 }
 
@@ -147,7 +148,9 @@ impl Tools {
 struct Stage {
     tools: Arc<Tools>,
     given: Arc<Given>,
-    /// The plan, as it suits this process.
+    /// The plan, as it was sent.
+    received: Arc<dyn ExecutionPlan>,
+    /// The same, as it suits this process.
     plan: Arc<dyn ExecutionPlan>,
     /// The last run.
     run: Arc<Mutex<Run>>,
@@ -182,13 +185,16 @@ impl Stage {
     async fn spilling_at_need(&self, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
         let workplace = &self.tools.workplace;
         workplace.check_files(&self.plan).await?;
-        let error = match self.once(Arc::clone(&context)).await {
+        let error = match self.once(workplace.filtering(&context)).await {
             Err(error) if failure::is_short_of_memory(&error) => error,
             ended => return ended,
         };
-        let Some(spilling) = workplace.spilling(&self.plan)? else { return Err(error) };
+        // Not the plan that has run: its scans have given rows away, and its joins have filled filters.
+        let received = reset_plan_states(Arc::clone(&self.received))?;
+        let unfiltered = workplace.prepared(received, self.given.config.options())?;
+        let Some(spilling) = workplace.spilling(&unfiltered)? else { return Err(error) };
         tracing::info!(job = %self.given.job, stage = self.given.stage, "a task runs again with joins that spill: {error}");
-        let spilling = in_order_of(&self.plan, spilling)?;
+        let spilling = in_order_of(&unfiltered, spilling)?;
         *self.run() = self.tools.run_of(&self.given, spilling)?;
         workplace.settle().await;
         self.once(context).await

@@ -21,7 +21,7 @@ use yeoul_sql::{Options, Session};
 use crate::started::Started;
 
 /// Statements over files `~/t/*.parquet` with columns `n` and `k`, and a text file.
-const ANSWERED: [&str; 18] = [
+const ANSWERED: [&str; 25] = [
     "SELECT count(*), sum(n), min(k) FROM '~/t/*.parquet' WHERE n % 3 = 1",
     "SELECT k, count(*), sum(n), avg(n) FROM '~/t/*.parquet' GROUP BY k ORDER BY k",
     "SELECT a.n, b.k FROM '~/t/*.parquet' AS a JOIN '~/t/*.parquet' AS b ON a.n = b.n + 1 ORDER BY a.n LIMIT 5 OFFSET 2",
@@ -41,6 +41,14 @@ const ANSWERED: [&str; 18] = [
     "SELECT a.n, b.n FROM '~/t/*.parquet' AS a LEFT JOIN '~/t/*.parquet' AS b ON a.n > b.n + 395 ORDER BY a.n, b.n",
     "SELECT count(*) FROM '~/t/*.parquet' AS a WHERE EXISTS (SELECT 1 FROM '~/t/*.parquet' AS b WHERE a.n > b.n + 395)",
     "SELECT (SELECT max(n) FROM '~/t/*.parquet') AS m, 6 * 7 AS answer",
+    // Joins whose small side filters the scan of the other one, in each task, and of which one task has nothing to read.
+    "SELECT a.n, b.n FROM (SELECT n, k FROM '~/t/*.parquet' WHERE n < 9) AS a JOIN '~/t/*.parquet' AS b ON a.n = b.n ORDER BY a.n",
+    "SELECT count(*) FROM '~/t/*.parquet' WHERE n IN (SELECT n * 50 FROM '~/t/0.parquet' WHERE n < 9)",
+    "SELECT count(*) FROM '~/t/*.parquet' WHERE n NOT IN (SELECT n * 50 FROM '~/t/0.parquet' WHERE n < 9)",
+    "SELECT a.n, b.n FROM '~/t/*.parquet' AS b LEFT JOIN (SELECT n FROM '~/t/0.parquet' WHERE n < 3) AS a ON a.n = b.n ORDER BY b.n LIMIT 9",
+    "SELECT count(*) FROM (SELECT n FROM '~/t/*.parquet' UNION ALL SELECT n FROM '~/t/1.parquet') AS u JOIN (SELECT n FROM '~/t/*.parquet' WHERE n > 390) AS s ON u.n = s.n",
+    "SELECT count(*) FROM (SELECT b.n FROM '~/t/0.parquet' AS a JOIN '~/t/*.parquet' AS b ON a.n = b.n UNION ALL SELECT n FROM '~/t/1.parquet') AS u",
+    "SELECT count(*) FROM '~/t/*.parquet' AS a JOIN '~/t/*.parquet' AS b ON a.n = b.n JOIN (SELECT n FROM '~/t/2.parquet' WHERE k = 100) AS none ON none.n = a.n",
 ];
 
 /// Statements that are refused there, with words of the refusal.

@@ -8,13 +8,13 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::Session;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::datasource::sink::DataSinkExec;
-use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::object_store::{ObjectStoreRegistry, ObjectStoreUrl};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
@@ -42,6 +42,9 @@ use crate::optimizer::PHYSICAL;
 use crate::optimizer::spilling_joins::spilling;
 use crate::settings::{for_stages, session_config};
 use crate::{Error, Options};
+
+/// The rules of a session by which joins filter scans: that which tells them, with its guards, and that which mends what they are told.
+const FILTERING: [&str; 2] = ["FilterPushdown(Post)", "UnboundedFloats"];
 
 /// Most files that are asked about at a time.
 const FILES_AT_ONCE: usize = 16;
@@ -153,6 +156,38 @@ impl Workplace {
         self.state.runtime_env()
     }
 
+    /// The plan of a task in which joins filter the scans of their probe sides, in a context of [`Self::filtering`]. The task has to compute all
+    /// partitions that the plan has: a join waits until each of them has told what it knows.
+    ///
+    /// # Errors
+    /// Those of the rules.
+    pub fn filtered(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let config = filtering(config);
+        FILTERING.iter().try_fold(plan, |plan, name| {
+            let rule = self.state.physical_optimizers().iter().find(|rule| rule.name() == *name);
+            let rule = rule.ok_or_else(|| internal_datafusion_err!("there is no rule {name}"))?;
+            rule.optimize(plan, config.options())
+        })
+    }
+
+    /// The context of a task in which joins filter scans.
+    pub fn filtering(&self, context: &TaskContext) -> Arc<TaskContext> {
+        Arc::new(TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            filtering(context.session_config()),
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        ))
+    }
+
     /// The plan of a stage as this process runs it best.
     ///
     /// # Errors
@@ -222,6 +257,13 @@ impl Workplace {
             done = task => done,
         }
     }
+}
+
+/// The configuration of tasks, of which each has joins and the scans that they filter in one process.
+fn filtering(planned: &SessionConfig) -> SessionConfig {
+    let mut config = planned.clone();
+    config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
+    config
 }
 
 /// A state with the functions of sessions whose queries run elsewhere: of what plans their stages.

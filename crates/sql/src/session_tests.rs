@@ -13,6 +13,7 @@ mod orders;
 mod parquet_folders;
 mod shared_subplans;
 mod spark;
+mod stages;
 mod subqueries;
 mod subqueries_answered;
 mod subqueries_unnested;

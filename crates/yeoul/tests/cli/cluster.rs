@@ -166,6 +166,41 @@ fn a_join_beyond_the_memory_of_an_executor_is_answered_within_it() {
     assert!(peak <= MEMORY_KB, "{peak} kB of {MEMORY_KB} kB");
 }
 
+/// A task runs again if memory runs out. What it reads of files itself, it has to read again from the beginning.
+#[test]
+fn a_task_that_has_run_out_of_memory_reads_its_files_again() {
+    let cluster = Cluster::start();
+    for (file, rows) in [
+        ("big", "value AS x FROM generate_series(1, 2000000)"),
+        ("small", "value AS y, repeat(md5(CAST(value AS VARCHAR)), 40) AS t FROM generate_series(1, 100000)"),
+    ] {
+        let copy = format!("COPY (SELECT {rows}) TO '{file}.parquet'");
+        assert!(cluster.folder.yeoul(["sql", "--quiet", "-c", &copy]).done().starts_with("exit 0\n"));
+    }
+    let mut answered = 0;
+    // Of these, an executor has enough memory for the first, and for the last two not at once.
+    for kept in [50_000, 70_000, 80_000] {
+        let sql = format!(
+            "SELECT count(*) AS n, sum(length(s.t)) AS l FROM 'big.parquet' AS b JOIN 'small.parquet' AS s \
+             ON b.x % 200000 = s.y WHERE s.y <= {kept}"
+        );
+        let common = ["sql", "--quiet", "--shared-paths", "--threads", "2", "--format", "csv"];
+        let said = cluster
+            .folder
+            .yeoul(common.into_iter().chain(["--cluster", &cluster.server.address, "-c", &sql]))
+            .done();
+        let right = format!("n,l\n{},{}\n", kept * 10, kept * 10 * 32 * 40);
+        match said.starts_with("exit 0\n") {
+            true => {
+                assert!(said.contains(&right), "{said}");
+                answered += 1;
+            }
+            false => assert!(said.contains("memory") || said.contains("the process uses"), "{said}"),
+        }
+    }
+    assert!(answered > 0, "nothing was answered");
+}
+
 #[test]
 fn a_cluster_tells_of_its_jobs() {
     let cluster = Cluster::start();
