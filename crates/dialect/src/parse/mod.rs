@@ -24,6 +24,7 @@
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`row_subqueries`]: rows that are compared with those of a query;
 //! - [`samples`]: samples as DuckDB writes them;
+//! - [`shadowed_queries`]: a query of a `WITH` within another one of its name;
 //! - [`similar`]: `SIMILAR TO`;
 //! - [`span`]: places of tokens; [`spark`]: SQL as Spark's users write it;
 //! - [`summaries`]: the statement `SUMMARIZE`;
@@ -62,6 +63,7 @@ mod pivots;
 mod precedence;
 mod row_subqueries;
 mod samples;
+mod shadowed_queries;
 mod similar;
 mod span;
 mod spark;
@@ -91,7 +93,7 @@ use yeoul_base::ErrorKind;
 use self::grammar::Grammar;
 use self::visit::walk;
 use crate::functions::{Expansion, takes_lambda};
-use crate::{Dialect as Meaning, Error, FunctionNames, Result, Spelling};
+use crate::{Dialect as Meaning, Error, FunctionNames, NameCase, Result, Spelling};
 
 /// Reads the one statement of a text.
 ///
@@ -130,6 +132,9 @@ pub(crate) fn read_tokens(
     samples::translate(&mut tokens)?;
     json_arrows::enclose_names(&mut tokens, &|name| takes_lambda(name, state));
     let mut statement = parsed(tokens, state)?;
+    if meaning.names != NameCase::AsWritten {
+        shadowed_queries::rename(&mut statement);
+    }
     synonyms::without_temporary(&mut statement);
     synonyms::translate_pattern(&mut statement);
     synonyms::delete_all(&mut statement);
