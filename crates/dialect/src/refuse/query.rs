@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::Volatility;
 use datafusion::sql::sqlparser::ast::{
-    Cte, CteAsMaterialized, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, LimitClause,
-    NamedWindowDefinition, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PipeOperator, Query,
-    SetExpr, SetOperator, SetQuantifier, Value, ValueWithSpan, Values, With, visit_expressions,
-    visit_relations,
+    Cte, CteAsMaterialized, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, JoinConstraint,
+    JoinOperator, LimitClause, NamedWindowDefinition, Offset, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, PipeOperator, Query, SetExpr, SetOperator, SetQuantifier, Value, ValueWithSpan, Values,
+    With, visit_expressions, visit_relations,
 };
 
 use super::refused::{Clause, absent};
@@ -202,7 +202,17 @@ impl Walk<'_> {
             | PipeOperator::Except { set_quantifier: _, queries } => {
                 queries.iter_mut().try_for_each(|query| self.query(query))
             }
-            PipeOperator::Join(join) => self.join(join),
+            PipeOperator::Join(join) => {
+                // DataFusion gives both columns of the key, or the left one.
+                if let JoinOperator::Right(merged)
+                | JoinOperator::RightOuter(merged)
+                | JoinOperator::FullOuter(merged) = &join.join_operator
+                    && matches!(merged, JoinConstraint::Using(_) | JoinConstraint::Natural)
+                {
+                    return Err(Clause::PipeMerge.error());
+                }
+                self.join(join)
+            }
             // Planning refuses those.
             PipeOperator::Set { assignments: _ }
             | PipeOperator::Drop { columns: _ }

@@ -46,6 +46,7 @@ clauses! {
     LimitShare: "LIMIT of such a share of the rows" => "a number from 0 to 100 and %, behind a query whose ORDER BY names columns of the answer, and no other LIMIT";
     PipeOrder: "ASC, DESC and NULLS in |> AGGREGATE" => "|> ORDER BY behind it";
     PipePlace: "a place as a key of |> AGGREGATE" => "the name of the column";
+    PipeMerge: "USING and NATURAL in an outer |> JOIN that keeps the right side" => "ON a.k = b.k, or the join in a FROM";
     FetchAndLimit: "FETCH beside LIMIT" => "one of the two";
     TiesWithoutOrder: "WITH TIES without ORDER BY" => "add an ORDER BY: without one, no rows are tied";
     TiesKey: "WITH TIES over this ORDER BY" => "order by names of the answer's columns";

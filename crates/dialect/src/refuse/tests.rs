@@ -24,6 +24,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::FetchPercent => generic("SELECT a FROM t FETCH FIRST 10 PERCENT ROWS ONLY"),
         Clause::LimitShare => generic("SELECT a FROM t LIMIT 150%"),
         Clause::PipeOrder => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY b DESC"),
+        Clause::PipeMerge => generic("SELECT a FROM t |> FULL JOIN u USING (a)"),
         Clause::PipePlace => generic("SELECT a, b FROM t |> AGGREGATE sum(a) AS s GROUP BY 2"),
         Clause::FetchAndLimit => generic("SELECT a FROM t LIMIT 1 FETCH FIRST 2 ROWS ONLY"),
         Clause::TiesWithoutOrder => generic("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES"),
