@@ -16,10 +16,14 @@ use crate::rules::Step;
 use crate::settings::{Settings, SparkSettings, System};
 use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
+use crate::time::clock_functions::ClockFunction;
 use crate::time::date_arithmetic::DateArithmetic;
+use crate::time::parse_functions::ParseByPattern;
+use crate::time::time_units::InUnits;
 use crate::time::{
     calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
 };
+use crate::types::map_types::MapTypes;
 use crate::types::spark_element::SparkElement;
 use crate::types::spark_values::SparkValue;
 use crate::types::type_name::TypeOf;
@@ -224,6 +228,10 @@ impl Dialect {
         json::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
+        let of_times = ParseByPattern::all().into_iter().chain(InUnits::all()).chain(ClockFunction::all());
+        for function in of_times {
+            state.register_udf(function)?;
+        }
         for function in SparkElement::all() {
             state.register_udf(function)?;
         }
@@ -238,7 +246,10 @@ impl Dialect {
         let mut planners: Vec<Arc<dyn ExprPlanner>> =
             vec![Arc::new(substr::SubstringPlanner), Arc::new(list_functions::Appends::of(&state)?)];
         planners.extend(state.expr_planners().iter().cloned());
-        let mut state = SessionStateBuilder::new_from_existing(state).with_expr_planners(planners).build();
+        let mut state = SessionStateBuilder::new_from_existing(state)
+            .with_expr_planners(planners)
+            .with_type_planner(Arc::new(MapTypes))
+            .build();
         let time_zone = time_zone::TimeZoneFunction::new(state.config_options());
         let functions: [Arc<ScalarUDF>; 3] =
             [substr::Substr::shared(), Arc::new(date_format::DateFormat.into()), Arc::new(time_zone.into())];

@@ -12,11 +12,12 @@
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
 //! - [`float_aggregates`]: sums, averages and statistics of floats; [`float_frames`]: those of frames that slide;
 //! - [`float_decimals`]: decimals beside floats, which are floats;
+//! - [`float_digits`]: floats as decimals in Spark's dialect;
 //! - [`float_extremes`]: `min` and `max` of floats by groups;
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`regression`]: the function `regr_r2`;
-//! - [`spark_operators`]: `/` and `div` of Spark.
+//! - [`spark_operators`]: `/` and `div` of Spark; [`spark_numbers`]: its functions.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
 //! is done otherwise.
@@ -34,6 +35,7 @@ mod exact_percentile;
 pub(crate) mod exact_sum;
 mod float_aggregates;
 pub(crate) mod float_decimals;
+pub(crate) mod float_digits;
 pub(crate) mod float_extremes;
 mod float_frames;
 pub mod framed_accumulator;
@@ -42,6 +44,7 @@ mod number_functions;
 mod quotients;
 mod regression;
 mod rounding;
+mod spark_numbers;
 pub(crate) mod spark_operators;
 mod sums;
 
@@ -64,6 +67,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;
+    for function in spark_numbers::Kind::all() {
+        state.register_udf(Arc::new(function))?;
+    }
     let signum = state.udf("signum")?;
     state.register_udf(Arc::new(signum.as_ref().clone().with_aliases(["sign"])))?;
     state.register_udaf(Arc::new(AggregateUDF::from(exact_sum::ExactSum::new())))?;

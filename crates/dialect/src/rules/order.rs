@@ -12,21 +12,23 @@ use super::{
     key_dependencies, limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides,
     parts_apart, recursive_types, set_operations, three_values, unbounded_floats,
 };
-use crate::numbers::{exact_numbers, float_decimals};
+use crate::numbers::{exact_numbers, float_decimals, float_digits};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
 use crate::subqueries::{
     correlated_subqueries, empty_subqueries, in_subqueries, lateral_joins, lateral_rows, ordering_subqueries,
     outer_aggregates, outer_types, scalar_subqueries, unnesting,
 };
 use crate::time::{
-    dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns, time_values,
+    clock_functions, dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns,
+    time_values,
 };
 use crate::types::{list_casts, null_parents, refused_operands};
 
 /// The rules that run once on each plan, before the optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 15] = [
+const ANALYZER: [Step<AnalyzingRule>; 16] = [
     // Before DataFusion adds casts of its own.
     First(|| Arc::new(list_casts::ListCasts)),
+    First(|| Arc::new(clock_functions::ClockCasts)),
     First(|| Arc::new(refused_operands::RefusedOperands)),
     First(|| Arc::new(recursive_types::RecursiveTypes)),
     First(|| Arc::new(lateral_rows::LateralRows)),
@@ -44,7 +46,8 @@ const ANALYZER: [Step<AnalyzingRule>; 15] = [
 ];
 
 /// The rules of the analyzer that come behind `unnesting`, once all types are known.
-const VALUES: [Step<AnalyzingRule>; 4] = [
+const VALUES: [Step<AnalyzingRule>; 5] = [
+    Last(|| Arc::new(float_digits::FloatDigits)),
     Last(|| Arc::new(patterns::Patterns)),
     Last(|| Arc::new(time_values::TimeValues)),
     Last(|| Arc::new(interval_order::IntervalOrder)),
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 12..];
+        let own = &analyzing[analyzing.len() - 13..];
         assert_eq!(
             own,
             [
@@ -164,6 +167,7 @@ mod tests {
                 "exact_numbers",
                 "three_values",
                 "unnesting",
+                "float_digits",
                 "patterns",
                 "time_values",
                 "interval_order",

@@ -4,14 +4,17 @@
 //! - [`hex`]: `hex` and `unhex`;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
 //! - [`rows`]: functions that are computed row by row;
+//! - [`spark_texts`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
 //! - [`split`]: parts of a text between separators.
 
 mod brace_pattern;
+mod charset;
 mod hex;
 mod percent_pattern;
 mod printf;
 mod regexp_extract;
 pub(crate) mod rows;
+mod spark_texts;
 mod split;
 
 use std::sync::Arc;
@@ -25,6 +28,9 @@ use datafusion::logical_expr::ScalarUDF;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for function in spark_texts::Kind::all() {
+        state.register_udf(Arc::new(function))?;
+    }
     for function in [
         ScalarUDF::from(hex::Hex::default()),
         ScalarUDF::from(hex::Unhex::default()),

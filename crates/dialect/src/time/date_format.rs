@@ -31,27 +31,38 @@ pub(crate) struct DateFormat;
 
 /// A pattern, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-struct Pattern(Vec<Item>);
+pub(super) struct Pattern(Vec<Item>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Item {
+pub(super) enum Item {
     Text(String),
     /// A letter and how often it is repeated.
     Field(char, usize),
+    /// The begin of what a text may lack.
+    Open,
+    /// Its end.
+    Close,
 }
+
+/// Letters that Spark writes and does not read.
+const WRITTEN_ONLY: [char; 4] = ['E', 'F', 'q', 'Q'];
+
+/// Letters of zones: a text with one would be an instant.
+const ZONES: [char; 4] = ['V', 'X', 'Z', 'x'];
 
 impl Pattern {
     /// Takes a pattern apart.
     ///
     /// # Errors
     /// `Invalid` for letters that Spark has not, or not as often, and for `%`, which begins the fields of `to_char`.
-    fn parse(pattern: &str) -> OwnResult<Self> {
+    pub(super) fn parse(pattern: &str) -> OwnResult<Self> {
         let refused = |what: String| {
             let hint = "its patterns are Spark's, such as 'yyyy-MM-dd HH:mm:ss'; to_char has those of strftime, such as '%Y-%m-%d'";
             Error::new(ErrorKind::Invalid, format!("date_format has {what} in its pattern '{pattern}'"))
                 .with_hint(hint)
         };
         let mut items = Vec::new();
+        let mut depth = 0_usize;
         let mut rest = pattern.chars().peekable();
         while let Some(c) = rest.next() {
             match c {
@@ -63,7 +74,15 @@ impl Pattern {
                         Some(c) => push_text(&mut items, c),
                     }
                 },
-                '%' | '[' | ']' | '{' | '}' | '#' => return Err(refused(format!("'{c}'"))),
+                '[' => {
+                    depth += 1;
+                    items.push(Item::Open);
+                }
+                ']' if depth > 0 => {
+                    depth -= 1;
+                    items.push(Item::Close);
+                }
+                '%' | ']' | '{' | '}' | '#' => return Err(refused(format!("'{c}'"))),
                 c if c.is_ascii_alphabetic() => {
                     let mut count = 1;
                     while rest.next_if_eq(&c).is_some() {
@@ -80,11 +99,40 @@ impl Pattern {
         Ok(Self(items))
     }
 
+    /// Takes apart a pattern by which texts are read.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse); `Invalid` for letters that Spark does not read, and for those of zones.
+    pub(super) fn of_parsing(pattern: &str) -> OwnResult<Self> {
+        let parsed = Self::parse(pattern)?;
+        for item in &parsed.0 {
+            let Item::Field(letter, _) = item else { continue };
+            let (what, hint) = if WRITTEN_ONLY.contains(letter) {
+                ("a text is not read by", "date_format writes it")
+            } else if ZONES.contains(letter) {
+                (
+                    "not supported: a zone in",
+                    "TIMESTAMP is a wall clock; CAST('2024-01-01 00:00:00Z' AS TIMESTAMPTZ) is an instant",
+                )
+            } else {
+                continue;
+            };
+            let error = Error::new(ErrorKind::Invalid, format!("{what} the pattern '{pattern}': '{letter}'"));
+            return Err(error.with_hint(hint));
+        }
+        Ok(parsed)
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.0
+    }
+
     /// The text of a time with this offset of its zone, in seconds.
     fn write(&self, to: &mut String, time: NaiveDateTime, offset: i32, zone: &str) {
         for item in &self.0 {
             match *item {
                 Item::Text(ref text) => to.push_str(text),
+                Item::Open | Item::Close => {}
                 Item::Field(letter, count) => {
                     field(to, letter, count, time, offset, zone).expect("writing to a string cannot fail");
                 }
@@ -300,6 +348,7 @@ mod tests {
             ("VV G", "Asia/Kolkata AD"),
             ("yyyy'T'HH 'o''clock' ''", "2024T00 o'clock '"),
             ("yyyy年MM月", "2024年03月"),
+            ("yyyy[-MM[-dd]]", "2024-03-05"),
         ] {
             assert_eq!(text(pattern, time), expected, "{pattern}");
         }
@@ -314,7 +363,7 @@ mod tests {
             ("YYYY", "'YYYY'"),
             ("yyyy 'T", "a quote"),
             ("MMMMM", "'MMMMM'"),
-            ("[HH]", "'['"),
+            ("HH]", "']'"),
         ] {
             let error = Pattern::parse(pattern).unwrap_err();
             assert!(error.to_string().contains(words) && error.hint().is_some(), "{pattern}: {error}");

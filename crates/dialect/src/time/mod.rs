@@ -1,8 +1,10 @@
 //! Dates, times, intervals and zones, where Arrow and DataFusion mean something else than SQL.
 //!
 //! - [`calendar`]: arithmetic of the calendar; [`calendar_functions`]: the functions that have it;
+//! - [`clock_functions`]: Spark's functions of times of day; [`time_units`]: its times and units;
 //! - [`date_arithmetic`]: a date and an interval;
 //! - [`date_format`]: with Spark's patterns; [`patterns`]: refuses patterns of `to_char` that are those of another system;
+//! - [`date_parse`]: texts read by Spark's patterns; [`parse_functions`]: the functions that do so;
 //! - [`dates_as_timestamps`]: dates compared with timestamps; [`finer_literals`]: columns compared with literals of a finer unit;
 //! - [`interval_order`]: intervals compared, sorted and grouped by their length; [`interval_frames`]: windows ordered by one;
 //! - [`interval_extremes`]: `min` and `max` of intervals; [`interval_span`]: the length of one; [`interval_part`]: `extract` from one;
@@ -16,8 +18,10 @@
 
 mod calendar;
 pub(crate) mod calendar_functions;
+pub(crate) mod clock_functions;
 pub(crate) mod date_arithmetic;
 pub(crate) mod date_format;
+mod date_parse;
 pub(crate) mod dates_as_timestamps;
 pub(crate) mod finer_literals;
 pub(crate) mod interval_extremes;
@@ -27,6 +31,7 @@ pub(crate) mod interval_part;
 pub(crate) mod interval_products;
 pub(crate) mod interval_span;
 pub(crate) mod interval_text;
+pub(crate) mod parse_functions;
 pub(crate) mod patterns;
 mod strftime;
 pub(crate) mod strftime_functions;
@@ -35,6 +40,7 @@ pub(crate) mod time_casts;
 pub(crate) mod time_functions;
 pub(crate) mod time_series;
 pub(crate) mod time_text;
+pub(crate) mod time_units;
 pub(crate) mod time_values;
 pub(crate) mod time_zone;
 

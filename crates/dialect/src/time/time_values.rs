@@ -7,15 +7,18 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::rewrite::rewrite_plan;
+use crate::settings::System;
 use crate::time::interval_part::IntervalPart;
 use crate::time::time_casts::TimeCast;
+use crate::types::spark_values::{Kind, SparkValue};
 
 /// Puts our casts of times, our `extract` from intervals, and our texts of a list's times in the place of Arrow's.
 #[derive(Debug)]
 pub(crate) struct TimeValues;
 
 impl AnalyzerRule for TimeValues {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let system = System::of(config);
         rewrite_plan(plan, &|expr, columns| match expr {
             Expr::Cast(cast) => {
                 let ours = TimeCast::between(&cast.expr.get_type(columns)?, cast.field.data_type(), false);
@@ -34,7 +37,7 @@ impl AnalyzerRule for TimeValues {
             Expr::ScalarFunction(call) if call.func.name() == "array_to_string" => {
                 texts_joined(call, columns)
             }
-            other => match part_of_interval(&other, columns)? {
+            other => match part_of_interval(&other, columns, system)? {
                 Some(part) => Ok(Transformed::yes(part)),
                 None => Ok(Transformed::no(other)),
             },
@@ -60,12 +63,17 @@ fn texts_joined(mut call: ScalarFunction, columns: &DFSchema) -> Result<Transfor
 }
 
 /// Our function in the place of a `date_part` of an interval or duration.
-fn part_of_interval(expr: &Expr, columns: &DFSchema) -> Result<Option<Expr>> {
+fn part_of_interval(expr: &Expr, columns: &DFSchema, system: System) -> Result<Option<Expr>> {
     let Expr::ScalarFunction(call) = expr else { return Ok(None) };
     let ("date_part", [part, of]) = (call.func.name(), call.args.as_slice()) else { return Ok(None) };
     if !matches!(of.get_type(columns)?, DataType::Interval(_) | DataType::Duration(_)) {
         return Ok(None);
     }
     let Some(Some(part)) = part.as_literal().and_then(|part| part.try_as_str()) else { return Ok(None) };
-    Ok(Some(IntervalPart::named(part)?.call(of.clone())))
+    let of = match system {
+        System::Own => of.clone(),
+        // Its days have at most 24 hours.
+        System::Spark => SparkValue::shared(Kind::WholeDays).call(vec![of.clone()]),
+    };
+    Ok(Some(IntervalPart::named(part)?.call(of)))
 }

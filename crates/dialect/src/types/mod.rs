@@ -3,6 +3,7 @@
 //! - [`identity`]: functions that give what they are given, and hide it from the optimizer;
 //! - [`list_casts`]: refuses to make a list of one value of what is none;
 //! - [`list_functions`]: values beside the elements of a list, `x = ANY(list)` among them;
+//! - [`map_types`]: types of maps;
 //! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
 //! - [`spark_element`]: elements of lists and maps, counted from 0; [`spark_values`]: values as Spark has them;
@@ -12,6 +13,7 @@
 pub(crate) mod identity;
 pub(crate) mod list_casts;
 pub(crate) mod list_functions;
+pub(crate) mod map_types;
 pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
 pub(crate) mod spark_element;

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringArray};
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
+};
+use datafusion::arrow::datatypes::{
+    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -12,6 +16,7 @@ use yeoul_base::ErrorKind;
 
 use super::type_name;
 use crate::Error;
+use crate::time::interval_span::INTERVAL;
 
 /// A function of one value, of a type that is known when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +26,10 @@ pub(crate) enum Kind {
     Text,
     /// `spark_part(x)`: the same of a part of `concat`, which may be a list.
     Part,
+    /// `spark_digits(x)`: the digits of a float that is a number, null of NaN and of infinities.
+    Digits,
+    /// `spark_whole_days(x)`: an interval with the hours of a whole day as days; other values as they are.
+    WholeDays,
     /// `spark_size(x)`: the number of elements of a list or map.
     Size,
     /// `spark_whole(x)`: a float without fraction as a BIGINT, 0 of NaN; other values as they are.
@@ -35,14 +44,25 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All of them.
-    const ALL: [Self; 7] =
-        [Self::Text, Self::Part, Self::Size, Self::Whole, Self::Instant, Self::Time, Self::TypeOf];
+    const ALL: [Self; 9] = [
+        Self::Text,
+        Self::Part,
+        Self::Digits,
+        Self::WholeDays,
+        Self::Size,
+        Self::Whole,
+        Self::Instant,
+        Self::Time,
+        Self::TypeOf,
+    ];
 
     /// The name of the function.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Text => "spark_text",
             Self::Part => "spark_part",
+            Self::Digits => "spark_digits",
+            Self::WholeDays => "spark_whole_days",
             Self::Size => "spark_size",
             Self::Whole => "spark_whole",
             Self::Instant => "spark_instant",
@@ -62,8 +82,12 @@ pub(crate) struct SparkValue {
 impl SparkValue {
     /// All of these functions.
     pub(crate) fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
-        let function = |kind| Self { kind, signature: Signature::any(1, Volatility::Immutable) };
-        Kind::ALL.into_iter().map(move |kind| Arc::new(function(kind).into()))
+        Kind::ALL.into_iter().map(|kind| Arc::new(Self::shared(kind)))
+    }
+
+    /// The function of a kind.
+    pub(crate) fn shared(kind: Kind) -> ScalarUDF {
+        Self { kind, signature: Signature::any(1, Volatility::Immutable) }.into()
     }
 }
 
@@ -94,7 +118,7 @@ impl ScalarUDFImpl for SparkValue {
                 }
             },
             Kind::Whole if of.is_floating() => Ok(DataType::Int64),
-            Kind::Text | Kind::Part if of.is_floating() => Ok(DataType::Utf8),
+            Kind::Text | Kind::Part | Kind::Digits if of.is_floating() => Ok(DataType::Utf8),
             Kind::Text if of.is_nested() || matches!(of, DataType::Interval(_) | DataType::Duration(_)) => {
                 let text = format!("not supported: a cast of {} to STRING", type_name(of));
                 Err(Error::new(ErrorKind::Invalid, text)
@@ -108,7 +132,9 @@ impl ScalarUDFImpl for SparkValue {
                     .with_hint("timestamp_seconds(n) is an instant, date_from_unix_date(n) a date")
                     .into())
             }
-            Kind::Whole | Kind::Text | Kind::Part | Kind::Time => Ok(of.clone()),
+            Kind::Whole | Kind::Text | Kind::Part | Kind::Digits | Kind::WholeDays | Kind::Time => {
+                Ok(of.clone())
+            }
         }
     }
 
@@ -116,10 +142,11 @@ impl ScalarUDFImpl for SparkValue {
         let [value] = datafusion::common::utils::take_function_args(self.name(), arguments.args)?;
         let of = value.data_type();
         match self.kind {
+            Kind::WholeDays if of != INTERVAL => return Ok(value),
             Kind::TypeOf => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(spark_name(&of))))),
             Kind::Instant => return value.cast_to(&instant_of(&of), None),
             Kind::Time => return Ok(value),
-            Kind::Text | Kind::Part | Kind::Whole if !of.is_floating() => return Ok(value),
+            Kind::Text | Kind::Part | Kind::Digits | Kind::Whole if !of.is_floating() => return Ok(value),
             _ => {}
         }
         let is_constant = matches!(value, ColumnarValue::Scalar(_));
@@ -127,6 +154,8 @@ impl ScalarUDFImpl for SparkValue {
         let found: ArrayRef = match self.kind {
             Kind::Size => sizes(&values)?,
             Kind::Whole => wholes(&values)?,
+            Kind::Digits => digits(&values)?,
+            Kind::WholeDays => whole_days(&values)?,
             _ => texts(&values),
         };
         Ok(if is_constant {
@@ -175,6 +204,30 @@ fn wholes(values: &ArrayRef) -> Result<ArrayRef> {
         None => Ok(None),
     };
     Ok(Arc::new(values.as_primitive::<Float64Type>().iter().map(whole).collect::<Result<Int64Array>>()?))
+}
+
+/// Intervals whose time is less than a day, and has the sign of the days.
+fn whole_days(values: &ArrayRef) -> Result<ArrayRef> {
+    const DAY: i128 = 86_400_000_000_000;
+    let whole = |interval: IntervalMonthDayNano| {
+        let time = i128::from(interval.days) * DAY + i128::from(interval.nanoseconds);
+        let days = i32::try_from(time / DAY).map_err(|_| {
+            Error::new(ErrorKind::Invalid, format!("an interval of {} days is too long", time / DAY))
+        })?;
+        let nanoseconds = i64::try_from(time % DAY).expect("a remainder is less than what it is divided by");
+        Ok(IntervalMonthDayNano { months: interval.months, days, nanoseconds })
+    };
+    let values = values.as_primitive::<IntervalMonthDayNanoType>().iter();
+    let whole = values.map(|value| value.map(whole).transpose());
+    Ok(Arc::new(whole.collect::<Result<IntervalMonthDayNanoArray>>()?))
+}
+
+/// The digits of floats without an exponent; null of what is no number. A FLOAT is the DOUBLE of the same value.
+fn digits(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = datafusion::arrow::compute::cast(values, &DataType::Float64)?;
+    let values = values.as_primitive::<Float64Type>().iter();
+    let texts = values.map(|value| value.filter(|value| value.is_finite()).map(|value| value.to_string()));
+    Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
 fn texts(values: &ArrayRef) -> ArrayRef {
