@@ -38,6 +38,7 @@ impl Walk<'_> {
                 | ArrayElemTypeDef::Parenthesis(element),
             ) => self.data_type(element),
             DataType::Struct(fields, _) => fields.iter_mut().try_for_each(|field| self.struct_field(field)),
+            DataType::Map(key, value) => [key, value].into_iter().try_for_each(|part| self.data_type(part)),
             // What stands in parentheses behind a text is the most that it may hold, which nothing checks (as in DuckDB); behind an
             // integer, how many digits are shown.
             DataType::Varchar(_)

@@ -3,17 +3,19 @@
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
-    ValueWithSpan,
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, Value, ValueWithSpan,
 };
 use yeoul_base::ErrorKind;
 
 use super::expressions::taken;
-use super::times;
+use super::quantified_likes::distinct_rows;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::template;
 use crate::parse::visit::each_expression;
+use crate::time::time_units::{InUnits, is_unit};
+use crate::types::spark_element::ELEMENT;
 use crate::types::spark_values::Kind;
 use crate::{Error, Result};
 
@@ -45,6 +47,15 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             _ => None,
         },
         "mod" => of_operator(call, &BinaryOperator::Modulo),
+        "div" => of_operator(call, &BinaryOperator::MyIntegerDivide),
+        "elt" => values_of(call).and_then(element_of_values),
+        "decode" => match values_of(call) {
+            Some(values) if values.len() > 2 => decoded(values),
+            Some(values) => Some(function_call(Ident::new("spark_decode"), values)),
+            None => None,
+        },
+        "timestampadd" | "dateadd" | "date_add" => in_units(call, InUnits::Add),
+        "timestampdiff" | "timediff" | "datediff" | "date_diff" => in_units(call, InUnits::Difference),
         "to_date" | "to_timestamp" | "to_timestamp_ntz" => {
             let kind = if name == "to_date" { "DATE" } else { "TIMESTAMP" };
             let Some(values) = values_of(call) else { return Ok(None) };
@@ -55,11 +66,7 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
                     Some(filled(&format!("CAST(x AS {kind})"), [("x", text)]))
                 }
                 (Some(text), Some(pattern), None) => {
-                    let pattern = times::pattern_of(&pattern)?;
-                    let read = function_call(
-                        Ident::new("strptime"),
-                        [text, Expr::value(Value::SingleQuotedString(pattern))],
-                    );
+                    let read = function_call(Ident::new("spark_parse_time"), [text, pattern]);
                     Some(filled(&format!("CAST(x AS {kind})"), [("x", read)]))
                 }
                 _ => None,
@@ -87,6 +94,75 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
         }
         _ => None,
     })
+}
+
+/// `elt(n, a, b)`: the value at a place from 1 on.
+fn element_of_values(values: Vec<Expr>) -> Option<Expr> {
+    let mut values = values.into_iter();
+    let place = values.next()?;
+    let values: Vec<Expr> = values.map(part).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let list = function_call(Ident::new("make_array"), values);
+    Some(function_call(Ident::new(ELEMENT), [list, filled("n - 1", [("n", place)])]))
+}
+
+/// `decode(x, a, 1, b, 2, 3)`: the value behind the one that is equal, nulls among them; else the last one, or null.
+fn decoded(values: Vec<Expr>) -> Option<Expr> {
+    let mut values = values.into_iter();
+    let compared = values.next()?;
+    let mut case = template::expr("CASE WHEN x IS NOT DISTINCT FROM y THEN z ELSE NULL END");
+    let Expr::Case { conditions, else_result, .. } = &mut case else { return None };
+    let when = conditions.pop()?;
+    loop {
+        match (values.next(), values.next()) {
+            (Some(sought), Some(result)) => {
+                let mut when = when.clone();
+                if let Expr::IsNotDistinctFrom(left, right) = &mut when.condition {
+                    **left = Expr::Nested(Box::new(compared.clone()));
+                    **right = Expr::Nested(Box::new(sought));
+                }
+                when.result = result;
+                conditions.push(when);
+            }
+            (missing, _) => {
+                *else_result = missing.map(Box::new);
+                return Some(Expr::Nested(Box::new(case)));
+            }
+        }
+    }
+}
+
+/// A call with a unit first, `dateadd(MONTH, 1, t)`; one without it is another function.
+fn in_units(call: &mut Function, function: InUnits) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(unit))), _, _] = list.args.as_slice()
+    else {
+        return None;
+    };
+    if !is_unit(&unit.value) {
+        return None;
+    }
+    let unit = Expr::value(Value::SingleQuotedString(unit.value.clone()));
+    let mut values = values_of(call)?;
+    values[0] = unit;
+    Some(function_call(Ident::new(function.function()), values))
+}
+
+/// `count(DISTINCT a, b)` counts rows that have no null.
+pub(super) fn count_rows(call: &mut Function) {
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    if list.duplicate_treatment != Some(DuplicateTreatment::Distinct) || list.args.len() < 2 {
+        return;
+    }
+    let value = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    if let Some(values) = list.args.iter().map(value).collect::<Option<Vec<Expr>>>() {
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(distinct_rows(values)))];
+    }
 }
 
 /// The values that a call of nothing but values has.

@@ -9,15 +9,15 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, ColumnDef, DataType,
     DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, OrderByKind, PipeOperator, Query,
-    Select, Statement as Sql, StructField, Subscript, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowFrameBound,
-    WindowSpec, WindowType,
+    GroupByWithModifier, Ident, Join, JoinConstraint, JoinOperator, LimitClause, OrderByKind, PipeOperator,
+    Query, Select, SelectItem, SetExpr, Statement as Sql, StructField, Subscript, TableAlias,
+    TableAliasColumnDef, TableFactor, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    WindowFrameBound, WindowSpec, WindowType,
 };
 use yeoul_base::ErrorKind;
 
 use super::calls::{self, part, values_of};
-use super::times;
+use super::{quantified_likes, table_functions, times};
 use crate::functions::Expansion;
 use crate::functions::spark::instead_of;
 use crate::numbers::spark_operators::SparkOperator;
@@ -88,6 +88,7 @@ fn translate_type(kind: &mut DataType) {
                 _ => {}
             }
         }
+        DataType::Map(key, value) => [key, value].into_iter().for_each(|part| translate_type(part)),
         DataType::Array(
             ArrayElemTypeDef::AngleBracket(element) | ArrayElemTypeDef::SquareBracket(element, _),
         ) => {
@@ -152,8 +153,8 @@ fn plain_window(window: &mut WindowSpec) {
 }
 
 /// Joins without a condition are those of all pairs.
-fn join_all(tables: &mut TableWithJoins) {
-    for join in &mut tables.joins {
+fn join_all<'a>(joins: impl IntoIterator<Item = &'a mut Join>) {
+    for join in joins {
         let constraint = match &mut join.join_operator {
             JoinOperator::Join(constraint)
             | JoinOperator::Inner(constraint)
@@ -173,7 +174,7 @@ fn join_all(tables: &mut TableWithJoins) {
 }
 
 /// `struct(a, 1 AS b)` as a call of `named_struct`: a column gives a field its name, and another value is `col` and its place.
-fn named_struct(values: Vec<Expr>) -> Expr {
+pub(super) fn named_struct(values: Vec<Expr>) -> Expr {
     let mut arguments = Vec::with_capacity(2 * values.len());
     for (place, value) in values.into_iter().enumerate() {
         let (name, value) = match value {
@@ -188,6 +189,13 @@ fn named_struct(values: Vec<Expr>) -> Expr {
         arguments.extend([Expr::value(Value::SingleQuotedString(name)), value]);
     }
     function_call(Ident::new("named_struct"), arguments)
+}
+
+/// `(a, 1)` as a value, which is a struct. Beside `IN` and `=`, and among keys, it is a row.
+fn struct_of_row(value: &mut Expr) {
+    if let Expr::Tuple(values) = value {
+        *value = named_struct(mem::take(values));
+    }
 }
 
 /// `map(k1, v1, k2, v2)` as the map of a list of keys and one of values. `None` for an odd number of arguments, and for none.
@@ -248,8 +256,9 @@ impl Expressions<'_> {
                     *op = of_spark;
                 }
             }
+            Expr::Like { .. } | Expr::ILike { .. } => return quantified_likes::write_out(expr),
             Expr::Extract { field, expr: time, .. } => {
-                if let Some(own) = calls::extracted(&field.to_string(), time) {
+                if let Some(own) = calls::extracted(field.to_string().trim_matches('\''), time) {
                     *expr = own;
                 }
             }
@@ -259,12 +268,18 @@ impl Expressions<'_> {
                 *expr = function_call(Ident::new(Kind::Whole.name()), [rounded]);
             }
             Expr::Substring { substring_from: Some(from), .. } => calls::count_from_one(from),
+            Expr::Cast {
+                kind: CastKind::TryCast | CastKind::SafeCast,
+                data_type: DataType::Interval { .. },
+                ..
+            } => {
+                let error = Error::new(ErrorKind::Invalid, "not supported: TRY_CAST to an INTERVAL");
+                return Err(error.with_hint("write CAST, which is an error where there is none"));
+            }
             Expr::Cast { data_type, expr: value, .. } => {
                 translate_type(data_type);
                 let of = match data_type {
                     DataType::String(_) => Kind::Text,
-                    // The digits of a float are those of its text.
-                    DataType::Decimal(_) | DataType::Dec(_) | DataType::Numeric(_) => Kind::Part,
                     DataType::Timestamp(..) => Kind::Time,
                     _ => return Ok(()),
                 };
@@ -280,6 +295,7 @@ impl Expressions<'_> {
                 if self.meaning.subscripts == Subscripts::FromZero =>
             {
                 let mut value = taken(root);
+                struct_of_row(&mut value);
                 for access in mem::take(access_chain) {
                     value = element_of(value, access)?;
                 }
@@ -304,6 +320,7 @@ impl Expressions<'_> {
         }
         let Some(name) = name else { return Ok(()) };
         match name.as_str() {
+            "count" => calls::count_rows(call),
             "struct" => {
                 if let Some(values) = values_of(call) {
                     *expr = named_struct(values);
@@ -345,16 +362,17 @@ impl VisitorMut for Expressions<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         if self.meaning.joins == JoinsWithout::AllPairs {
-            select.from.iter_mut().for_each(join_all);
+            select.from.iter_mut().for_each(|tables| join_all(&mut tables.joins));
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        table_functions::write_query(factor);
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor
             && self.meaning.joins == JoinsWithout::AllPairs
         {
-            join_all(table_with_joins);
+            join_all(&mut table_with_joins.joins);
         }
         ControlFlow::Continue(())
     }
@@ -385,6 +403,11 @@ impl VisitorMut for Expressions<'_> {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } = item {
+                struct_of_row(value);
+            }
+        }
         if let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by {
             keys.iter_mut().for_each(plain);
             for modifier in modifiers {
@@ -401,7 +424,20 @@ impl VisitorMut for Expressions<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if self.meaning.joins == JoinsWithout::AllPairs {
+            join_all(query.pipe_operators.iter_mut().filter_map(|operator| match operator {
+                PipeOperator::Join(join) => Some(join),
+                _ => None,
+            }));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(struct_of_row);
+        }
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {

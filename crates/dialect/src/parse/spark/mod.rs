@@ -1,18 +1,26 @@
 //! SQL as Spark's users write it, in the tokens and expressions of the own grammar.
 //!
 //! - [`letters`]: the tokens of a text: names in backquotes, texts in both kinds of quotes;
-//! - [`texts`]: escapes in texts, and texts beside each other; [`times`]: patterns by which times are read;
-//! - [`suffixes`]: the type behind a number, `1L` and `1.5BD`;
+//! - [`texts`]: escapes in texts, and texts beside each other; [`times`]: texts of times;
+//! - [`suffixes`]: the type behind a number, `1L` and `1.5BD`; [`multi_units`]: intervals of several units;
+//! - [`map_types`]: `MAP<K, V>`; [`identifier_clause`]: `IDENTIFIER('t')`;
 //! - [`inline_tables`]: `VALUES` without parentheses, and the names of its columns;
-//! - [`statements`]: statements in words of Spark's;
-//! - [`expressions`]: operators, literals and casts that mean something else in Spark; [`calls`]: such functions.
+//! - [`statements`]: statements in words of Spark's; [`table_clauses`]: clauses of new tables and views;
+//! - [`expressions`]: operators, literals and casts that mean something else in Spark; [`calls`]: such functions;
+//! - [`quantified_likes`]: `LIKE ANY` and `LIKE ALL`; [`table_functions`]: generators among tables.
 
 mod calls;
 pub(super) mod expressions;
+mod identifier_clause;
 mod inline_tables;
 mod letters;
+mod map_types;
+mod multi_units;
+mod quantified_likes;
 mod statements;
 mod suffixes;
+mod table_clauses;
+mod table_functions;
 mod texts;
 mod times;
 
@@ -27,8 +35,11 @@ use crate::Result;
 pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens = letters::tokens(sql)?;
     texts::translate(&mut tokens);
+    identifier_clause::write_names(&mut tokens);
+    multi_units::join(&mut tokens);
     suffixes::write_casts(&mut tokens)?;
     letters::translate_signs(&mut tokens);
+    map_types::write_parentheses(&mut tokens);
     statements::translate(&mut tokens)?;
     inline_tables::write_queries(&mut tokens);
     Ok(tokens)

@@ -2,55 +2,34 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use yeoul_base::ErrorKind;
 
-use super::in_place_of;
-use crate::parse::span::span_of;
-use crate::parse::words::{closing, is, words};
-use crate::{Error, Result};
-
-/// Formats of tables whose values are those of the types: they may as well be in memory.
-const FORMATS: [&str; 3] = ["parquet", "orc", "delta"];
+use super::{in_place_of, table_clauses};
+use crate::Result;
+use crate::parse::words::{is, words};
 
 /// Writes these in words that the parser reads:
 ///
-/// - `CREATE TABLE t (…) USING parquet` without `USING`: a table lives in the session;
+/// - `CREATE TABLE` and `CREATE VIEW` without the clauses of [`table_clauses`];
 /// - `GLOBAL` of a temporary view is left out;
 /// - `SET spark.sql.session.timeZone = …` is `SET TIME ZONE`;
 /// - `TIMESTAMP_NTZ` is `TIMESTAMP`, and `TIMESTAMP_LTZ` is `TIMESTAMPTZ`.
 ///
 /// # Errors
-/// `Invalid` for a format whose tables are not those of the session.
+/// Those of [`table_clauses::leave_out`].
 pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     name_times(tokens);
     let places = words(tokens);
     let token = |word: usize| places.get(word).map(|place| &tokens[*place].token);
     let is_at = |word: usize, keyword: Keyword| token(word).is_some_and(|token| is(token, keyword));
     if is_at(0, Keyword::CREATE) {
-        let kind = (1..5).find(|word| is_at(*word, Keyword::TABLE) || is_at(*word, Keyword::VIEW));
-        let mut left_out = (1..4).filter(|word| is_at(*word, Keyword::GLOBAL)).collect::<Vec<_>>();
-        if let Some(kind) = kind.filter(|kind| is_at(*kind, Keyword::TABLE)) {
-            let mut word = kind + 1;
-            while let Some(found) = token(word) {
-                if is(found, Keyword::USING) {
-                    check_format(token(word + 1), &tokens[places[word]])?;
-                    left_out.extend([word, word + 1]);
-                    break;
-                }
-                if is(found, Keyword::AS) || is(found, Keyword::SELECT) {
-                    break;
-                }
-                word = if *found == Token::LParen {
-                    closing(&places, tokens, word).map_or(places.len(), |close| close + 1)
-                } else {
-                    word + 1
-                };
-            }
+        let global = (1..4).find(|word| is_at(*word, Keyword::GLOBAL)).map(|word| places[word]);
+        if let Some(global) = global {
+            tokens.remove(global);
         }
-        for word in left_out.into_iter().rev() {
-            tokens.remove(places[word]);
-        }
-        return Ok(());
+        return match table_clauses::kind_of(tokens) {
+            Some(kind) => table_clauses::leave_out(tokens, kind),
+            None => Ok(()),
+        };
     }
     let name = (1..).step_by(2).map_while(|word| match (token(word), token(word + 1)) {
         (Some(Token::Word(part)), Some(Token::Period | Token::Eq)) => Some(part.value.to_ascii_lowercase()),
@@ -64,17 +43,6 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         tokens.splice(..=behind, own);
     }
     Ok(())
-}
-
-fn check_format(format: Option<&Token>, using: &TokenWithSpan) -> Result<()> {
-    let Some(Token::Word(format)) = format else { return Ok(()) };
-    if FORMATS.contains(&format.value.to_ascii_lowercase().as_str()) {
-        return Ok(());
-    }
-    let text = format!("not supported: CREATE TABLE … USING {}", format.value);
-    Err(Error::new(ErrorKind::Invalid, text).with_span(span_of(using)).with_hint(
-        "tables are kept in the session: leave USING out; or write CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'dir/'",
-    ))
 }
 
 /// Gives the types of times the own names.
@@ -101,6 +69,7 @@ fn name_times(tokens: &mut [TokenWithSpan]) {
 mod tests {
     use super::super::letters;
     use super::*;
+    use crate::Error;
 
     #[test]
     fn words_of_spark_are_own_ones() {
@@ -126,7 +95,5 @@ mod tests {
         ] {
             assert_eq!(written(sql).unwrap(), expected, "{sql}");
         }
-        let error = written("CREATE TABLE t (a INT) USING csv").unwrap_err();
-        assert!(error.to_string().contains("USING csv") && error.hint().is_some(), "{error}");
     }
 }

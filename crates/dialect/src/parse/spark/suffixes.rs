@@ -32,26 +32,28 @@ pub(super) fn write_casts(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
             continue;
         };
         let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
+        let mut text = digits.clone();
         let kind = match suffix.as_str() {
             "L" if is_whole => "BIGINT".to_owned(),
             "S" if is_whole => "SMALLINT".to_owned(),
             "Y" if is_whole => "TINYINT".to_owned(),
             "F" => "REAL".to_owned(),
             "D" => "DOUBLE".to_owned(),
-            "BD" => decimal_of(digits).ok_or_else(|| no_number(&token, &suffix))?,
+            "BD" => {
+                let decimal = Decimal::of(digits).ok_or_else(|| no_number(&token, &suffix))?;
+                text = decimal.digits;
+                format!("DECIMAL({}, {})", decimal.precision, decimal.scale)
+            }
             _ => return Err(no_number(&token, &suffix)),
         };
         if !is_long {
             rest.next();
         }
         let sign = sign_before(&written);
-        let text = match sign {
-            Some(place) => {
-                written.truncate(place);
-                format!("-{digits}")
-            }
-            None => digits.clone(),
-        };
+        if let Some(place) = sign {
+            written.truncate(place);
+            text.insert(0, '-');
+        }
         let cast = [
             Token::make_keyword("CAST"),
             Token::LParen,
@@ -67,15 +69,37 @@ pub(super) fn write_casts(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
     Ok(())
 }
 
-/// The decimal type that has the digits of a number.
-fn decimal_of(digits: &str) -> Option<String> {
-    let (before, behind) = digits.split_once('.').unwrap_or((digits, ""));
-    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        return None;
+/// A decimal of exactly the digits that are written.
+struct Decimal {
+    /// The digits without an exponent.
+    digits: String,
+    precision: usize,
+    scale: usize,
+}
+
+impl Decimal {
+    /// That of a number; `None` if it has more than 38 digits.
+    fn of(number: &str) -> Option<Self> {
+        let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+        let exponent: isize = exponent.parse().ok().filter(|exponent: &isize| exponent.abs() <= 100)?;
+        let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits = format!("{before}{behind}");
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        // Digits behind the point; below zero they are zeros before it.
+        let scale = isize::try_from(behind.len()).ok()? - exponent;
+        digits.extend(std::iter::repeat_n('0', usize::try_from(-scale).unwrap_or(0)));
+        let scale = usize::try_from(scale).unwrap_or(0);
+        let missing = (scale + 1).saturating_sub(digits.len());
+        digits.insert_str(0, &"0".repeat(missing));
+        let point = digits.len() - scale;
+        let precision = digits.trim_start_matches('0').len().max(scale).max(1);
+        if scale > 0 {
+            digits.insert(point, '.');
+        }
+        (precision <= 38).then_some(Self { digits, precision, scale })
     }
-    let scale = behind.len();
-    let precision = (before.trim_start_matches('0').len() + scale).max(1);
-    (precision <= 38).then(|| format!("DECIMAL({precision}, {scale})"))
 }
 
 /// The place of a minus directly before, if it is a sign and no operator.
@@ -149,12 +173,15 @@ mod tests {
             ("1e3F", "CAST ( '1e3' AS REAL )"),
             ("0.05BD", "CAST ( '0.05' AS DECIMAL ( 2 , 2 ) )"),
             ("123bd", "CAST ( '123' AS DECIMAL ( 3 , 0 ) )"),
+            ("20E2BD", "CAST ( '2000' AS DECIMAL ( 4 , 0 ) )"),
+            ("-1.25e-3bd", "CAST ( '-0.00125' AS DECIMAL ( 5 , 5 ) )"),
+            ("1.25E1BD", "CAST ( '12.5' AS DECIMAL ( 3 , 1 ) )"),
             ("1 L", "1 L"),
             ("x1L", "x1L"),
         ] {
             assert_eq!(written(sql).unwrap(), expected, "{sql}");
         }
-        for sql in ["1.5L", "1X", "1e3BD", "2S2"] {
+        for sql in ["1.5L", "1X", "1e38BD", "2S2"] {
             assert_eq!(written(sql).unwrap_err().kind(), ErrorKind::Invalid, "{sql}");
         }
     }
