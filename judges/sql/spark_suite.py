@@ -179,6 +179,8 @@ class Refusals:
 
     TARGET = re.compile(r"\b(?:into|overwrite|table|view|update|from)\s+(?:table\s+)?(?:if\s+(?:not\s+)?exists\s+)?([\w.`]+)", re.I)
 
+    INSERTS = re.compile(r"\binsert\s+into\s+(?:table\s+)?([\w.`]+)", re.I)
+
     def __init__(self):
         self.names: set[str] = set()
         self.settings: list[str] = []
@@ -187,7 +189,7 @@ class Refusals:
         if re.match(r"\s*(set|use|declare|reset)\b", sql, re.I):
             self.settings.append(" ".join(sql.split())[:80])
         elif found := self.TARGET.search(sql):
-            self.names.add(found[1].replace("`", "").split(".")[-1].lower())
+            self.names |= {name.replace("`", "").split(".")[-1].lower() for name in [found[1], *self.INSERTS.findall(sql)]}
 
     def forget(self, sql: str):
         """A table that was made again is whole."""
