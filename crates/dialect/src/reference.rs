@@ -36,8 +36,12 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | `timestamp - timestamp` | a duration, `PT90000S` | an `INTERVAL DAY TO SECOND` |
 | `date - date`, a date and an interval that is computed, casts of lists, maps, structs and intervals to `STRING` | an error | answers |
 | intervals | one type of months, days and time | two: of months, and of days and time |
-| `CREATE TABLE … USING parquet` | a table in the memory of the session; other formats, `PARTITIONED BY` and `LOCATION` are errors | files |
+| `CREATE TABLE … USING parquet`, `orc`, `delta`, `csv` or `json` | a table in the memory of the session, with the values that were inserted; other formats, `LOCATION`, and `OPTIONS` of texts are errors | files; one of CSV has lost blanks at the ends of texts, and one of texts what is finer than milliseconds |
+| `COMMENT`, `TBLPROPERTIES`, `CLUSTERED BY` of tables and views | accepted, and not kept | kept |
+| `PARTITIONED BY (a)` | the column `a` is behind all others | the same, and a folder for each value |
+| views, `WITH SCHEMA BINDING` and `COMPENSATION` | have the tables and columns that there were when they were made; `EVOLUTION` is an error | find them anew by their names |
 | columns of type `CHAR(n)` and `VARCHAR(n)` | an error | the length is checked |
+| `first` and `last` of rows that are alike in their order | any | any |
 | `mode(x)` of values that are equally frequent, the order of `collect_set` | any | any |
 | numbers in the answer of `get_json_object` | as they are written, `2.50` | as Java writes them, `2.5` |
 | regular expressions | without look-around and backreferences; `\\d` and `\\w` are those of Unicode | Java's |
@@ -52,6 +56,9 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | `lpad` and `rpad` of `BINARY` | with spaces | with zeros |
 | `timestamp_seconds` of a float | rounded to microseconds | cut off |
 | `a & b >> c` | from left to right | `>>` binds tighter |
+| `TIME` with more than six digits of a second | nine digits; in functions and casts to numbers six | six digits |
+| `to_date` and `to_timestamp` by a pattern with a zone, `X`, `Z`, `VV` | an error | an instant |
+| `try_add`, `try_subtract`, `try_multiply` of decimals, dates and intervals, `bround` of decimals | an error | answers |
 | functions that Spark refuses for the type of an argument | may answer | an error |
 | headings of columns | the text of the expression as it was read | the text that Spark makes of it |
 | `yeoul.dialect` set within a script | quotes and backslashes divide the script as in the dialect at its start | – |

@@ -70,6 +70,76 @@ fn statements_of_spark_have_sparks_answers() {
 }
 
 #[test]
+fn tables_are_made_as_spark_makes_them() {
+    let bench = spark();
+    for statement in [
+        "CREATE TABLE t (a INT COMMENT 'x', p STRING, b INT) USING csv COMMENT 'y' PARTITIONED BY (p) TBLPROPERTIES ('k' = 'v')",
+        "INSERT INTO t VALUES (1, 2, 'x')",
+        "CREATE TABLE m (k MAP<STRING, INT>, s STRUCT<i: INT, j: INT>) USING json",
+        "INSERT INTO m VALUES (map('a', 7), (3, 4))",
+        "CREATE TABLE n (d DECIMAL(38, 18)) USING parquet",
+        "INSERT INTO n VALUES (-93853.0D), (double('NaN')), (0.3D)",
+        "CREATE TEMPORARY VIEW e (i INT, s STRING) USING parquet",
+        "CREATE OR REPLACE VIEW v (a COMMENT 'c') WITH SCHEMA BINDING AS SELECT b FROM IDENTIFIER('t')",
+    ] {
+        bench.sql(statement);
+    }
+    for (sql, expected) in [
+        ("SELECT * FROM t", "1 2 x"),
+        ("SELECT k['a'], s.i, s.j FROM m", "7 3 4"),
+        ("SELECT min(d), count(*), max(d) FROM n", "-93853.000000000000000000 3 0.300000000000000000"),
+        ("SELECT count(*), count(s) FROM e", "0 0"),
+        ("SELECT a FROM v", "2"),
+    ] {
+        assert_eq!(row(&bench, sql).join(" ").trim_end(), expected, "{sql}");
+    }
+    assert_eq!(bench.column("SELECT count(*) FROM n WHERE d IS NULL"), ["1"]);
+}
+
+#[test]
+fn clauses_of_spark_have_sparks_answers() {
+    let bench = spark();
+    for (sql, expected) in [
+        ("SELECT extract(MONTH FROM INTERVAL 10 YEAR 20 MONTH)", "8"),
+        ("SELECT INTERVAL 'interval 1 day' = INTERVAL 1 DAY", "true"),
+        ("SELECT 20E2BD, -1.25E-3BD", "2000 -0.00125"),
+        (
+            "SELECT 'ab' LIKE ANY ('a%', 'x'), 'ab' NOT LIKE ALL ('x', 'y'), 'ab' LIKE ALL ('a%', NULL)",
+            "true true",
+        ),
+        ("SELECT count(DISTINCT a, b) FROM VALUES (1, 2), (1, 2), (1, NULL), (2, 2) AS t(a, b)", "2"),
+        (
+            "WITH t AS (SELECT 1 AS a), u AS (WITH t AS (SELECT 2 AS a) SELECT t.a FROM t) SELECT t.a, u.a FROM t, u",
+            "1 2",
+        ),
+        ("SELECT (1, 2).col2, IDENTIFIER('abs')(-1)", "2 1"),
+        ("SELECT sum(col) FROM explode(array(1, 2))", "3"),
+        ("SELECT x FROM VALUES (array(3)) AS t(l), LATERAL explode(l) AS u(x)", "3"),
+        ("SELECT 1 AS a |> JOIN VALUES (2) AS u(b) |> AGGREGATE sum(b) AS s", "2"),
+        (
+            "SELECT dateadd(MONTH, 1, DATE '2024-01-31') = TIMESTAMP '2024-02-29 00:00:00', datediff(HOUR, DATE '2024-01-01', DATE '2024-01-02')",
+            "true 24",
+        ),
+        ("SELECT CAST(TIME '00:01:52.9' AS INT), CAST(TIME '00:01:52.9' AS DECIMAL(8, 3))", "112 112.900"),
+        (
+            "SELECT to_date('02 jan 24', 'dd MMM yy'), to_date('16', 'dd'), try_to_timestamp('x', 'yyyy') IS NULL",
+            "2024-01-02 1970-01-16 true",
+        ),
+        (
+            "SELECT try_add('a', 1) IS NULL, try_add(' 1 ', 1), try_multiply(2147483647, 2) IS NULL",
+            "true 2 true",
+        ),
+        (
+            "SELECT div(-7, 2), elt(2, 'a', 'b'), decode(3, 1, 'a', 3, 'c'), decode(X'61', 'UTF-8')",
+            "-3 b c a",
+        ),
+        ("SELECT CAST(map(1, 2) AS MAP<BIGINT, STRING>)[1]", "2"),
+    ] {
+        assert_eq!(row(&bench, sql).join(" ").trim_end(), expected, "{sql}");
+    }
+}
+
+#[test]
 fn what_is_an_error_in_spark_is_one() {
     let bench = spark();
     for (sql, words) in [
@@ -85,17 +155,29 @@ fn what_is_an_error_in_spark_is_one() {
         ("SELECT 1.5L", "1.5L"),
         ("SELECT DATE '2024-01-02' - DATE '2024-01-01'", "two dates"),
         ("SELECT CAST(array(1) AS STRING)", "STRING"),
-        ("CREATE TABLE t (a INT) USING csv", "USING csv"),
+        ("CREATE TABLE t (a INT) USING avro", "USING avro"),
         ("CREATE TABLE t (a VARCHAR(3))", "VARCHAR(3)"),
         ("SET spark.sql.ansi.enabled = false", "spark.sql.ansi.enabled"),
         ("SET spark.sql.unheard.of = 1", "spark.sql.unheard.of"),
         ("SELECT map(1)", "map()"),
+        ("SELECT 1 AS a |> FULL JOIN VALUES (1) AS u(a) USING (a)", "outer |> JOIN"),
+        ("SELECT TRY_CAST('1 day' AS INTERVAL)", "TRY_CAST to an INTERVAL"),
+        ("SELECT elt(3, 'a', 'b')", "no element"),
+        ("SELECT CAST(TIME '00:00:01' AS DOUBLE)", "time of day"),
+        ("SELECT try_add(1.5, 1)", "try_add of a"),
+        ("SELECT dateadd(HOUR, 1, now())", "TIMESTAMPTZ"),
+        ("SELECT encode('é', 'US-ASCII')", "no letter"),
+        ("SELECT to_binary('xy')", "format 'hex'"),
+        ("SELECT bround(127Y, -1)", "overflow"),
         ("SELECT TIMESTAMP '2024-01-01 00:00:00Z'", "with a zone"),
         ("SELECT to_timestamp(1)", "a number"),
         ("SELECT INTERVAL 3 DAYS / 2", "interval / number"),
         ("SELECT CAST(1 AS TIMESTAMP)", "a number"),
         ("SELECT element_at(array(1), 0)", "no element [0]"),
-        ("SELECT to_date('16', 'dd')", "dd"),
+        ("SELECT to_date('x', 'dd')", "no time by the pattern 'dd'"),
+        ("SELECT to_date('Mon', 'E')", "'E'"),
+        ("SELECT to_timestamp('2024-01-01+01', 'yyyy-MM-ddX')", "a zone"),
+        ("SELECT to_date(DATE '2024-01-01', 'yyyy')", "leave the pattern out"),
     ] {
         let error = bench.refused(sql);
         assert!(error.to_string().contains(words), "{sql}: {error}");
