@@ -154,7 +154,7 @@ fn each_refused_clause_is_refused_by_its_name() {
 
 /// The clauses that are refused, and the fields of syntax nodes about which the walk decides. A number that changes says that the walk
 /// decides about more or fewer: is that meant?
-const REFUSED: usize = 82;
+const REFUSED: usize = 83;
 const FIELDS: usize = 359;
 
 /// The lines of the walk's source before its tests.

@@ -23,9 +23,9 @@ pub(super) fn write_parentheses(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// The bracket that closes the one at a place. A `>>` on the way is divided in two.
+/// The bracket that closes the one at a place, if two types are between them. A `>>` on the way is divided in two.
 fn closing(tokens: &mut Vec<TokenWithSpan>, open: usize) -> Option<usize> {
-    let mut depth = 0;
+    let (mut depth, mut inner, mut commas) = (0, 0, 0);
     let mut at = open;
     while at < tokens.len() {
         match tokens[at].token {
@@ -37,13 +37,17 @@ fn closing(tokens: &mut Vec<TokenWithSpan>, open: usize) -> Option<usize> {
                 tokens.splice(at..=at, halves);
                 continue;
             }
-            Token::Word(_) | Token::Comma | Token::Colon | Token::Whitespace(_) | Token::Number(..) => {}
-            Token::LParen | Token::RParen | Token::SingleQuotedString(_) => {}
+            Token::LParen => inner += 1,
+            Token::RParen => inner -= 1,
+            Token::Comma if depth == 1 && inner == 0 => commas += 1,
+            // The digits of a decimal, and fields.
+            Token::Number(..) if inner > 0 => {}
+            Token::Word(_) | Token::Comma | Token::Colon | Token::Whitespace(_) => {}
             // No type.
             _ => return None,
         }
         if depth == 0 {
-            return Some(at);
+            return (commas == 1).then_some(at);
         }
         at += 1;
     }
@@ -62,6 +66,7 @@ mod tests {
             ("a map<int, map<int, decimal(3, 1)>>", "a map(int, map(int, decimal(3, 1)))"),
             ("a ARRAY<MAP<INT, STRUCT<b: INT>>>", "a ARRAY<MAP(INT, STRUCT<b: INT>)>"),
             ("map < 3 AND 4 > x", "map < 3 AND 4 > x"),
+            ("map < a AND b > x", "map < a AND b > x"),
             ("map(1, 2)", "map(1, 2)"),
         ] {
             let mut tokens = letters::tokens(sql).unwrap();
