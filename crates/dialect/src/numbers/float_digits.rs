@@ -1,3 +1,5 @@
+//! Floats that become decimals in the dialect of Spark.
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;

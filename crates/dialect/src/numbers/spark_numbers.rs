@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// What Spark 4.1 answers.
+    /// The answers are those of Spark 4.3.
     #[test]
     fn digits_have_another_base() {
         for (text, from, to, expected) in [

@@ -116,7 +116,7 @@ impl Charset {
 mod tests {
     use super::*;
 
-    /// What Spark 4.1 answers.
+    /// The answers are those of Spark 4.3.
     #[test]
     fn texts_come_back() {
         for (name, bytes) in [

@@ -319,7 +319,7 @@ fn base64_bytes(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// What Spark 4.1 answers.
+    /// The answers are those of Spark 4.3.
     #[test]
     fn texts_are_bytes_by_format() {
         let text = |format: &Format, text: &str| {

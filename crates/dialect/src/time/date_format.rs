@@ -40,7 +40,7 @@ pub(super) enum Item {
     Field(char, usize),
     /// The begin of what a text may lack.
     Open,
-    /// Its end.
+    /// The end of that.
     Close,
 }
 

@@ -268,7 +268,7 @@ mod tests {
         time_of(text, &Pattern::parse(pattern).unwrap()).map(|time| time.to_string())
     }
 
-    /// What Spark 4.1 answers.
+    /// The answers are those of Spark 4.3.
     #[test]
     fn texts_are_read_as_in_java() {
         for (text, pattern, expected) in [

@@ -209,7 +209,7 @@ mod tests {
         text.parse::<NaiveDateTime>().unwrap().and_utc().timestamp_micros()
     }
 
-    /// What Spark 4.1 answers.
+    /// The answers are those of Spark 4.3.
     #[test]
     fn months_are_whole_by_day_and_time() {
         for (unit, from, to, expected) in [
