@@ -42,6 +42,7 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | views, `WITH SCHEMA BINDING` and `COMPENSATION` | have the tables and columns that there were when they were made; `EVOLUTION` is an error | find them anew by their names |
 | columns of type `CHAR(n)` and `VARCHAR(n)` | an error | the length is checked |
 | `first` and `last` of rows that are alike in their order | any | any |
+| `power`, `exp` and logarithms of floats | the last digit is that of the C library | that of Java |
 | `mode(x)` of values that are equally frequent, the order of `collect_set` | any | any |
 | numbers in the answer of `get_json_object` | as they are written, `2.50` | as Java writes them, `2.5` |
 | regular expressions | without look-around and backreferences; `\\d` and `\\w` are those of Unicode | Java's |
