@@ -23,10 +23,12 @@ pub enum Switch {
     OrderJoins,
     /// `yeoul.share_subplans`: equal parts of a query are computed once.
     ShareSubplans,
+    /// `yeoul.filter_scans`: Parquet scans ask conditions and filters of their rows in the way that they measure to be the fastest.
+    FilterScans,
 }
 
 impl Switch {
-    const ALL: [Self; 3] = [Self::WrapIntegers, Self::OrderJoins, Self::ShareSubplans];
+    const ALL: [Self; 4] = [Self::WrapIntegers, Self::OrderJoins, Self::ShareSubplans, Self::FilterScans];
 
     /// The key behind [`Settings::PREFIX`].
     const fn key(self) -> &'static str {
@@ -34,13 +36,14 @@ impl Switch {
             Self::WrapIntegers => "wrap_integers",
             Self::OrderJoins => "order_joins",
             Self::ShareSubplans => "share_subplans",
+            Self::FilterScans => "filter_scans",
         }
     }
 
     const fn is_on_at_first(self) -> bool {
         match self {
             Self::WrapIntegers => false,
-            Self::OrderJoins | Self::ShareSubplans => true,
+            Self::OrderJoins | Self::ShareSubplans | Self::FilterScans => true,
         }
     }
 
@@ -54,6 +57,9 @@ impl Switch {
             }
             Self::ShareSubplans => {
                 "Should equal parts of a query be computed once, where that is estimated to be faster? Otherwise each is computed where it stands."
+            }
+            Self::FilterScans => {
+                "Should scans of Parquet files ask conditions, and filters of joins, of their rows, in the way that they measure to be the fastest? Otherwise filters of joins only skip row groups."
             }
         }
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod contradictions;
 mod external_tables;
+mod filtered_scans;
 mod floats;
 mod growing_states;
 mod join_orders;
@@ -296,6 +297,7 @@ fn reset_gives_back_what_the_session_started_with() {
         ("yeoul.wrap_integers", "true"),
         ("yeoul.order_joins", "false"),
         ("yeoul.share_subplans", "false"),
+        ("yeoul.filter_scans", "false"),
     ] {
         let before = value(name);
         bench.sql(&format!("SET {name} = {other}"));

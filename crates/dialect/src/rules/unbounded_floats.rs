@@ -17,7 +17,7 @@ use crate::types::identity::Identity;
 /// Lets Parquet scans skip nothing for the ranges of floats: NaN, the greatest number to DataFusion, is in none that a file
 /// notes. Other columns, and nulls, are asked for as before.
 ///
-/// Runs before [`LateMaterialization`](super::late_materialization::LateMaterialization), which changes the scan's kind.
+/// Runs before `FilteredScans` of `yeoul sql`, which changes the scan's kind.
 #[derive(Debug, Default)]
 pub(super) struct UnboundedFloats;
 

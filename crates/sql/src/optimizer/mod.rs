@@ -2,8 +2,9 @@
 //!
 //! - [`copy_claims`]: has operators above large values ask for the memory of their copies;
 //! - [`estimates`]: the rows of plans, by the footers of files; [`join_order`]: the order of joins, by these;
-//! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`filtered_scans`]: scans that ask conditions and filters of their rows;
 //! - [`round_limits`]: stops recursive queries that never end;
+//! - [`safe_conditions`]: conditions that cannot fail;
 //! - [`share_subplans`]: equal parts of a query, computed once;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`state_batches`]: small batches for the states of groups that grow with the rows;
@@ -11,9 +12,10 @@
 
 mod copy_claims;
 mod estimates;
+mod filtered_scans;
 mod join_order;
-mod late_materialization;
 mod round_limits;
+mod safe_conditions;
 mod share_subplans;
 pub(crate) mod spilling_joins;
 mod state_batches;
@@ -46,7 +48,7 @@ const SHOWING: [Step<PhysicalRule>; 1] =
 /// The rules that run once on each physical plan, or on each stage of one.
 pub(crate) const PHYSICAL: [Step<PhysicalRule>; 5] = [
     // Others match on a scan's type, which it changes.
-    Before("LimitedGroups", || Arc::new(late_materialization::LateMaterialization)),
+    Before("LimitedGroups", || Arc::new(filtered_scans::FilteredScans)),
     Last(|| Arc::new(state_batches::StateBatches)),
     Last(|| Arc::new(round_limits::RoundLimits)),
     // Others match on the inputs of operators.
@@ -111,7 +113,7 @@ mod tests {
             physical[physical.len() - 7..],
             [
                 "UnboundedFloats",
-                "LateMaterialization",
+                "FilteredScans",
                 "LimitedGroups",
                 "StateBatches",
                 "RoundLimits",

@@ -12,8 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
-use super::interior::{Interior, is_key_type, is_safe};
+use super::interior::{Interior, is_key_type};
 use super::relation_set::RelationSet;
+use crate::optimizer::safe_conditions::is_safe;
 
 /// A graph of inner joins. Its columns are those of all relations, one relation's after the other's; in the expressions of the graph, the
 /// index of a [`Column`] is its place among them.
