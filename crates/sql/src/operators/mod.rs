@@ -6,6 +6,7 @@
 //! - [`grace_hash_join`]: a hash join that spills, [`buckets`], the division of its input on disk, and [`lent_memory`], what
 //!   it leaves to the join of a bucket;
 //! - [`passing`]: operators that give the rows of their input as they are;
+//! - [`recorded_keys`]: the keys of a join's build side, for scans of the other side;
 //! - [`round_limit`]: stops a recursive query that never ends;
 //! - [`shared_subplan`]: a subplan that is computed once and read at several places, and [`shared_rows`], the rows of a partition.
 
@@ -16,6 +17,7 @@ pub(crate) mod filtered_parquet;
 pub(crate) mod grace_hash_join;
 mod lent_memory;
 mod passing;
+pub(crate) mod recorded_keys;
 pub(crate) mod round_limit;
 mod shared_rows;
 pub(crate) mod shared_subplan;

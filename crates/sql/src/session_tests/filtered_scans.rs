@@ -75,6 +75,12 @@ fn statements() -> Vec<String> {
         all.push(format!("SELECT f.n {facts} ORDER BY {order}, f.n LIMIT 3"));
     }
     all.push(format!("SELECT count(*) AS c FROM (SELECT f.n {facts} WHERE f.m > 20 LIMIT 50) AS z"));
+    // Each round joins other rows.
+    all.push(format!(
+        "WITH RECURSIVE r AS (SELECT 1 AS n, 0 AS depth UNION ALL
+            SELECT f.k, r.depth + 1 {facts} JOIN r ON f.n = r.n WHERE r.depth < 20)
+         SELECT n, depth FROM r"
+    ));
     all
 }
 
@@ -114,7 +120,7 @@ fn filters_of_joins_reach_the_rows_below_an_aggregate() {
             JOIN (SELECT k, sum(n) AS s FROM '~/facts.parquet' GROUP BY k) AS f ON f.k = k.k WHERE k.k < 1850";
         assert_eq!(bench.column(&format!("SELECT c FROM ({sql}) AS z")), ["50"]);
         let analyzed = bench.sql(&format!("EXPLAIN ANALYZE {sql}"));
-        let line = scan(&analyzed, "DynamicFilter: kept");
+        let line = scan(&analyzed, "RecordedKeys");
         assert!(rows_of(&line) <= 100.0, "{line}");
         bench.sql("SET yeoul.filter_scans = false");
         let plan = bench.sql(&format!("EXPLAIN {sql}"));
@@ -133,6 +139,21 @@ fn own_conditions_are_asked_by_the_scan_and_shown() {
     assert!(line.contains("[k < 100: kept 0.5 %"), "{line}");
 }
 
+/// Half of the 541 keys is null or below 0.
+#[test]
+fn scans_ask_recorded_keys() {
+    for bench in benches() {
+        filled(&bench);
+        let sql = "SELECT count(*) AS c FROM '~/facts.parquet' AS f JOIN (SELECT CASE WHEN k % 4 = 0 THEN NULL WHEN k % 4 = 1 THEN -k ELSE k END AS k
+            FROM '~/keys.parquet') AS k ON f.k = k.k";
+        assert_eq!(bench.column(sql), ["270"]);
+        let plan = bench.sql(&format!("EXPLAIN {sql}"));
+        assert!(plan.contains("RecordedKeysExec: k"), "{plan}");
+        let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "RecordedKeys: kept");
+        assert!(rows_of(&line) <= 300.0, "{line}");
+    }
+}
+
 #[test]
 fn filters_that_keep_all_rows_are_dropped() {
     let bench = Bench::new();
@@ -140,7 +161,7 @@ fn filters_that_keep_all_rows_are_dropped() {
     bench.sql("COPY (SELECT value AS k FROM generate_series(0, 999)) TO '~/keys.parquet'");
     let sql =
         "SELECT k, sum(n) AS s FROM '~/facts.parquet' WHERE k IN (SELECT k FROM '~/keys.parquet') GROUP BY k";
-    let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "DynamicFilter: kept 100.0 %");
+    let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "RecordedKeys: kept 100.0 %");
     assert!(line.contains(", dropped]"), "{line}");
 }
 

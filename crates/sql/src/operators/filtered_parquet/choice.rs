@@ -1,6 +1,7 @@
 //! The choice how the next row groups of a scan are read, by the time that the last ones took.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::conditions::without_interruptions;
 
@@ -12,7 +13,10 @@ const SHARE_TRIED_MAX: f64 = 0.1;
 const SHARE_CERTAIN_MAX: f64 = 0.01;
 
 /// The part of the time of the other way that a way must stay below to be chosen: what is measured varies.
-const GAIN_MIN: f64 = 0.95;
+const GAIN_MIN: f64 = 0.9;
+
+/// Row groups that are read before the other way is tried: the first ones are slow, as they fill memory that the others use again.
+const GROUPS_BEFORE_TRIAL: usize = 4;
 
 /// A row that takes less than this was not read: statistics excluded its row group.
 const NANOS_OF_ROW_READ: f64 = 0.2;
@@ -30,6 +34,8 @@ pub(super) enum Way {
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     measured: Mutex<[Option<Measured>; 2]>,
+    /// True while a thread tries to decode the columns of conditions first: one trial is enough.
+    is_tried: AtomicBool,
 }
 
 /// The last row groups that were read in a way.
@@ -47,7 +53,13 @@ impl Choice {
         match (after, within) {
             (None, None) if estimate.is_some_and(|share| share <= SHARE_CERTAIN_MAX) => Way::WhileDecoding,
             (None, None) => Way::AfterDecoding,
-            (Some(after), None) if after.share_kept <= SHARE_TRIED_MAX => Way::WhileDecoding,
+            (Some(after), None)
+                if after.groups >= GROUPS_BEFORE_TRIAL
+                    && after.share_kept <= SHARE_TRIED_MAX
+                    && !self.is_tried.swap(true, Relaxed) =>
+            {
+                Way::WhileDecoding
+            }
             (Some(_), None) => Way::AfterDecoding,
             (None, Some(within)) if within.share_kept <= SHARE_CERTAIN_MAX => Way::WhileDecoding,
             (None, Some(_)) => Way::AfterDecoding,
@@ -60,6 +72,9 @@ impl Choice {
 
     /// Notes how long so many rows took to read, and how many of them were kept.
     pub(super) fn note(&self, way: Way, groups: usize, rows: u64, kept: u64, nanos: u64) {
+        if way == Way::WhileDecoding {
+            self.is_tried.store(false, Relaxed);
+        }
         let nanos_of_row = nanos as f64 / rows.max(1) as f64;
         if rows == 0 || nanos_of_row < NANOS_OF_ROW_READ {
             return;
@@ -115,11 +130,14 @@ mod tests {
     fn what_keeps_few_rows_is_tried_and_the_faster_way_stays() {
         for (nanos, way) in [(5_000, Way::WhileDecoding), (15_000, Way::AfterDecoding)] {
             let choice = Choice::default();
+            (0..3).for_each(|_| choice.note(Way::AfterDecoding, 1, 1000, 50, 10_000));
+            assert_eq!(choice.next(None), Way::AfterDecoding, "the first row groups are slow");
             choice.note(Way::AfterDecoding, 1, 1000, 50, 10_000);
             assert_eq!(choice.next(None), Way::WhileDecoding);
+            assert_eq!(choice.next(None), Way::AfterDecoding, "one trial is enough");
             choice.note(Way::WhileDecoding, 1, 1000, 50, nanos);
             assert_eq!(choice.next(None), way);
-            assert_eq!(choice.groups(), [1, 1]);
+            assert_eq!(choice.groups(), [4, 1]);
         }
     }
 
@@ -140,6 +158,10 @@ mod tests {
         choice.note(Way::AfterDecoding, 1, 1_000_000, 0, 1_000);
         choice.note(Way::AfterDecoding, 1, 0, 0, 1_000);
         assert_eq!((choice.next(None), choice.groups()), (Way::AfterDecoding, [0, 0]));
+        choice.note(Way::AfterDecoding, 4, 4000, 200, 40_000);
+        assert_eq!(choice.next(None), Way::WhileDecoding);
+        choice.note(Way::WhileDecoding, 1, 1_000_000, 0, 1_000);
+        assert_eq!(choice.next(None), Way::WhileDecoding, "the trial is to be made again");
     }
 
     #[test]

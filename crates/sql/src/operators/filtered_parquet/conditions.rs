@@ -6,16 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch};
+use datafusion::arrow::buffer::{BooleanBuffer, MutableBuffer};
 use datafusion::arrow::compute::{filter_record_batch, prep_null_mask_filter};
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::util::bit_util;
 use datafusion::common::cast::as_boolean_array;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, Column, DynamicFilterPhysicalExpr, Literal,
+};
+use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_expr::utils::collect_columns;
 
 use super::choice::Way;
+use crate::operators::recorded_keys::{IsRecorded, KeySet};
 
 /// Rows after which it is decided whether a filter pays.
 const TRIAL_ROWS: u64 = 32_768;
@@ -26,8 +33,8 @@ const ROW_NANOS: f64 = 10.0;
 /// The partitions of a join of which each is asked for a row.
 const PARTITIONS_ASKED_MAX: usize = 4;
 
-/// The share of rows from which on those that are left are asked by themselves: below it, copying them costs less than asking the others.
-const SHARE_ASKED_APART: f64 = 0.5;
+/// The time to copy a value of a row that is left, to ask those by themselves.
+const COPY_NANOS: f64 = 3.0;
 
 /// The part of what was measured that the next measurements replace, as a power of two of rows.
 const REMEMBERED_ROWS: u64 = 1 << 20;
@@ -35,10 +42,15 @@ const REMEMBERED_ROWS: u64 = 1 << 20;
 /// A condition that rows are asked.
 pub(crate) struct Condition {
     /// The condition on the columns of the batches that the scan reads.
-    pub(crate) on_batch: Arc<dyn PhysicalExpr>,
+    pub(super) on_batch: Arc<dyn PhysicalExpr>,
     /// The condition on the columns of the table, if it may be asked while a file is decoded.
-    pub(crate) on_table: Option<Arc<dyn PhysicalExpr>>,
-    pub(crate) kind: Kind,
+    on_table: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) kind: Kind,
+    /// Columns of these batches that it is asked of, and the condition on them alone.
+    columns: Vec<usize>,
+    on_columns: Arc<dyn PhysicalExpr>,
+    /// The keys of the join that made a filter, if they are recorded.
+    keys: Option<Arc<KeySet>>,
     /// A guess of the nanoseconds that asking a row takes, until it is measured.
     guessed_nanos: f64,
     /// What a filter asks, with the generation of which this is.
@@ -110,15 +122,65 @@ impl Condition {
         on_batch: Arc<dyn PhysicalExpr>,
         on_table: Option<Arc<dyn PhysicalExpr>>,
         kind: Kind,
+        keys: Option<Arc<KeySet>>,
         batch: &Schema,
-    ) -> Self {
-        let columns = collect_columns(&on_batch);
-        let guessed_nanos = columns
-            .iter()
-            .map(|column| if batch.field(column.index()).data_type().is_primitive() { 1.0 } else { 8.0 })
-            .sum();
-        let told = Mutex::default();
-        Self { on_batch, on_table, kind, guessed_nanos, told, measured: Measured::default() }
+    ) -> Result<Self> {
+        let mut columns: Vec<usize> = collect_columns(&on_batch).iter().map(Column::index).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let on_columns = Arc::clone(&on_batch).transform_down(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let at = columns.iter().position(|at| *at == column.index()).expect("it is among them");
+            Ok(Transformed::new(Arc::new(Column::new(column.name(), at)) as _, true, TreeNodeRecursion::Jump))
+        });
+        let mut guessed_nanos = 0.0;
+        on_batch.apply(|expr| {
+            if let Some(column) = expr.downcast_ref::<Column>() {
+                let is_number = batch.field(column.index()).data_type().is_primitive();
+                guessed_nanos += if is_number { 1.0 } else { 8.0 };
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(Self {
+            on_columns: on_columns.data()?,
+            on_batch,
+            on_table,
+            kind,
+            columns,
+            keys,
+            guessed_nanos,
+            told: Mutex::default(),
+            measured: Measured::default(),
+        })
+    }
+
+    /// True if it may be asked while a file is decoded.
+    pub(super) fn is_decodable(&self) -> bool {
+        self.on_table.is_some()
+    }
+
+    /// The conditions on columns of the table to ask while a file is decoded.
+    pub(super) fn while_decoding(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let Some(on_table) = &self.on_table else { return Vec::new() };
+        let recorded = self.keys.as_ref().filter(|keys| keys.is_known());
+        let filter = on_table.downcast_ref::<DynamicFilterPhysicalExpr>();
+        let (Some(keys), Some(filter)) = (recorded, filter) else { return vec![Arc::clone(on_table)] };
+        // Comparisons exclude row groups and pages, which keys cannot.
+        let told = filter.current().ok();
+        let compares = |part: &&Arc<dyn PhysicalExpr>| {
+            let operator = part.downcast_ref::<BinaryExpr>().map(|part| *part.op());
+            matches!(operator, Some(Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq))
+        };
+        let parts =
+            told.iter().flat_map(|told| split_conjunction(told).into_iter().filter(compares).cloned());
+        let key = filter.children().first().map(|key| Arc::clone(*key));
+        let keys = key.map(|key| Arc::new(IsRecorded::new(key, Arc::clone(keys))) as Arc<dyn PhysicalExpr>);
+        parts.chain(keys).collect()
+    }
+
+    /// The share of rows that a filter keeps, by the keys of its join.
+    pub(super) fn estimate(&self) -> Option<f64> {
+        self.keys.as_ref().and_then(|keys| keys.share())
     }
 
     /// True of a condition that rows are to be asked now: an own one, or a filter that is known and pays.
@@ -126,7 +188,7 @@ impl Condition {
         if self.kind != Kind::Filter {
             return true;
         }
-        if self.measured.is_broken.load(Relaxed) || !is_filled(&self.on_batch) {
+        if self.measured.is_broken.load(Relaxed) || !self.is_filled() {
             return false;
         }
         let dropped_at = self.measured.dropped_at.load(Relaxed);
@@ -143,7 +205,21 @@ impl Condition {
         is_due
     }
 
-    /// The rows of a batch that are kept, or `None` if all are.
+    /// True once the operator that makes a filter has told something.
+    fn is_filled(&self) -> bool {
+        let is_known = self.keys.as_ref().is_some_and(|keys| keys.is_known());
+        is_known
+            || !self.on_batch.is::<DynamicFilterPhysicalExpr>()
+            || self.on_batch.snapshot_generation() > 1
+    }
+
+    /// True if it takes less time to copy the rows that are left of so many, and to ask these.
+    fn is_faster_apart(&self, left: usize, rows: usize) -> bool {
+        let copied = left * self.columns.len();
+        self.nanos() * (rows - left) as f64 > COPY_NANOS * copied as f64
+    }
+
+    /// The rows of a batch that are kept, or `None` if all are. The batch has the columns of the condition.
     fn ask(&self, batch: &RecordBatch, way: Way) -> Result<Option<BooleanArray>> {
         let started = Instant::now();
         let answer = match (self.answer(batch), self.kind) {
@@ -181,10 +257,14 @@ impl Condition {
 
     /// What is asked now.
     fn current(&self) -> Result<Arc<dyn PhysicalExpr>> {
-        let Some(filter) = self.on_batch.downcast_ref::<DynamicFilterPhysicalExpr>() else {
-            return Ok(Arc::clone(&self.on_batch));
+        let Some(filter) = self.on_columns.downcast_ref::<DynamicFilterPhysicalExpr>() else {
+            return Ok(Arc::clone(&self.on_columns));
         };
-        let generation = self.on_batch.snapshot_generation();
+        if let (Some(keys), [key]) = (self.keys.as_ref().filter(|keys| keys.is_known()), &*filter.children())
+        {
+            return Ok(Arc::new(IsRecorded::new(Arc::clone(*key), Arc::clone(keys))));
+        }
+        let generation = self.on_columns.snapshot_generation();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match &*told {
             Some((at, expr)) if *at == generation => Ok(Arc::clone(expr)),
@@ -207,8 +287,14 @@ impl Condition {
 
     /// The time that is spent for each row that is dropped.
     fn rank(&self) -> f64 {
-        let (share, nanos) = self.measured.share_and_nanos().unwrap_or((0.5, self.guessed_nanos));
-        nanos / (1.0 - share).max(0.001)
+        let measured = self.measured.share_and_nanos().map(|(share, _)| share);
+        let share = measured.or_else(|| self.estimate()).unwrap_or(0.5);
+        self.nanos() / (1.0 - share).max(0.001)
+    }
+
+    /// The nanoseconds that asking a row takes.
+    fn nanos(&self) -> f64 {
+        self.measured.share_and_nanos().map_or(self.guessed_nanos, |(_, nanos)| nanos)
     }
 }
 
@@ -240,14 +326,10 @@ fn without_routing(filter: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
     parts.filter(|part| !is_never(part)).cloned().reduce(either).unwrap_or_else(|| Arc::clone(filter))
 }
 
-/// True once the operator that makes a filter has told something.
-fn is_filled(filter: &Arc<dyn PhysicalExpr>) -> bool {
-    filter.downcast_ref::<DynamicFilterPhysicalExpr>().is_none_or(|_| filter.snapshot_generation() > 1)
-}
-
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
+            Kind::Filter if self.estimate().is_some() => f.write_str("RecordedKeys")?,
             Kind::Filter => f.write_str("DynamicFilter")?,
             _ => self.on_batch.fmt_sql(f)?,
         }
@@ -293,34 +375,44 @@ pub(super) fn order(conditions: &[Condition]) -> Vec<usize> {
 /// # Errors
 /// Those of the query's own conditions.
 pub(super) fn kept<'c>(
-    mut batch: RecordBatch,
+    batch: RecordBatch,
     conditions: impl Iterator<Item = &'c Condition>,
     way: Way,
 ) -> Result<Kept> {
     let mut mask: Option<BooleanArray> = None;
     for condition in conditions {
-        if let Some(known) = &mask {
-            let left = known.true_count();
-            if left == 0 {
-                return Ok(Kept::None);
-            }
-            let is_apart = (left as f64) < batch.num_rows() as f64 * SHARE_ASKED_APART;
-            if is_apart || condition.kind == Kind::Fallible {
-                batch = filter_record_batch(&batch, known)?;
-                mask = None;
-            }
+        let asked = batch.project(&condition.columns)?;
+        let Some(known) = &mask else {
+            mask = condition.ask(&asked, way)?;
+            continue;
+        };
+        let left = known.true_count();
+        if left == 0 {
+            return Ok(Kept::None);
         }
-        let Some(answer) = condition.ask(&batch, way)? else { continue };
-        mask = Some(match mask {
-            Some(known) => BooleanArray::new(known.values() & answer.values(), None),
-            None => answer,
-        });
+        let is_apart = condition.kind == Kind::Fallible || condition.is_faster_apart(left, batch.num_rows());
+        if is_apart {
+            if let Some(answer) = condition.ask(&filter_record_batch(&asked, known)?, way)? {
+                mask = Some(among(known, &answer));
+            }
+        } else if let Some(answer) = condition.ask(&asked, way)? {
+            mask = Some(BooleanArray::new(known.values() & answer.values(), None));
+        }
     }
     Ok(match mask {
         None => Kept::All(batch),
         Some(mask) if mask.true_count() == 0 => Kept::None,
         Some(mask) => Kept::Some(batch, mask),
     })
+}
+
+/// The rows that are kept of those that were left, by an answer for each of these.
+fn among(left: &BooleanArray, answer: &BooleanArray) -> BooleanArray {
+    assert_eq!(left.true_count(), answer.len(), "a row that is left has no answer");
+    let mut bits = MutableBuffer::new_null(left.len());
+    let rows = left.values().set_indices().zip(answer.values());
+    rows.filter(|(_, is_kept)| *is_kept).for_each(|(at, _)| bit_util::set_bit(&mut bits, at));
+    BooleanArray::new(BooleanBuffer::new(bits.into(), 0, left.len()), None)
 }
 
 #[cfg(test)]
@@ -355,7 +447,7 @@ mod tests {
     }
 
     fn condition(expr: Arc<dyn PhysicalExpr>, kind: Kind) -> Condition {
-        Condition::new(expr, None, kind, &rows(0).schema())
+        Condition::new(expr, None, kind, None, &rows(0).schema()).unwrap()
     }
 
     /// A filter that keeps rows below a number, and a handle to tell it another.
@@ -450,8 +542,9 @@ mod tests {
             vec![(lit(0i64), below(3)), (lit(1i64), text_is("7"))],
             Some(lit(false)),
         );
-        let (condition, told) = filter(0);
-        let conditions = [condition];
+        let all: Vec<_> = ["n", "text"].map(|name| col(name, &rows(0).schema()).unwrap()).into();
+        let told = Arc::new(DynamicFilterPhysicalExpr::new(all, lit(true)));
+        let conditions = [condition(Arc::clone(&told) as Arc<dyn PhysicalExpr>, Kind::Filter)];
         told.update(Arc::new(routed.unwrap())).unwrap();
         assert_eq!(asked(&conditions, 20).unwrap(), [0, 1, 2, 7]);
         let nothing = |part| vec![(lit(0i64), part), (lit(1i64), lit(false))];

@@ -2,7 +2,6 @@
 //!
 //! - [`conditions`]: what is asked, in which order, and which filter is dropped;
 //! - [`choice`]: whether the columns of the conditions are decoded first;
-//! - [`key_share`]: the share of rows that the keys of a join keep, before any is read;
 //! - [`known_footers`]: footers that are read once;
 //! - [`row_group_runs`]: the row groups of a file, a few at a time;
 //! - [`filtered_rows`]: the rows that are kept.
@@ -10,7 +9,6 @@
 mod choice;
 pub(crate) mod conditions;
 mod filtered_rows;
-mod key_share;
 mod known_footers;
 mod row_group_runs;
 
@@ -19,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
@@ -33,7 +31,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::ParquetMetaData;
 
 use choice::{Choice, Way};
-use conditions::Condition;
+use conditions::{Condition, Kind};
 use known_footers::KnownFooters;
 use row_group_runs::RunMorselizer;
 
@@ -69,6 +67,22 @@ impl FilteredParquet {
         let projection = ProjectionExprs::new(output.iter().map(|at| columns[*at].clone()));
         let choice = Arc::default();
         Self { read, output, projection, conditions: conditions.into(), choice, is_divided, batch_rows: 0 }
+    }
+
+    /// The columns that are read, of the table.
+    pub(crate) fn columns_read(&self) -> &ProjectionExprs {
+        self.read.projection().expect("a Parquet scan has a projection")
+    }
+
+    /// The query's own conditions, on the columns that are read.
+    pub(crate) fn own_conditions(&self) -> impl Iterator<Item = Arc<dyn PhysicalExpr>> {
+        let own = self.conditions.iter().filter(|condition| condition.kind != Kind::Filter);
+        own.map(|condition| Arc::clone(&condition.on_batch))
+    }
+
+    /// The columns of the answer among those that are read.
+    pub(crate) fn output(&self) -> &[usize] {
+        &self.output
     }
 }
 
@@ -184,16 +198,13 @@ impl Scan {
     }
 
     /// The way for the next row groups of a file.
-    fn way(&self, statistics: Option<&Statistics>) -> Result<Way> {
-        if !self.conditions.iter().any(|condition| condition.on_table.is_some() && condition.is_asked()) {
-            return Ok(Way::AfterDecoding);
+    fn way(&self) -> Way {
+        let asked =
+            || self.conditions.iter().filter(|condition| condition.is_decodable() && condition.is_asked());
+        if asked().next().is_none() {
+            return Way::AfterDecoding;
         }
-        let schema = self.read.table_schema().table_schema();
-        let estimate = match (self.read.filter(), statistics) {
-            (Some(filter), Some(statistics)) => key_share::share_kept(&filter, schema, statistics)?,
-            _ => None,
-        };
-        Ok(self.choice.next(estimate))
+        self.choice.next(asked().filter_map(Condition::estimate).min_by(f64::total_cmp))
     }
 
     /// Opens files in a way, or a file whose footer is known.
@@ -212,7 +223,7 @@ impl Scan {
             let asked = conditions::order(&self.conditions).into_iter().map(|at| &self.conditions[at]);
             let asked = asked.filter(|condition| condition.is_asked());
             read = read.with_pushdown_filters(true).with_reorder_filters(false);
-            if let Some(filter) = conjunction_opt(asked.filter_map(|condition| condition.on_table.clone())) {
+            if let Some(filter) = conjunction_opt(asked.flat_map(Condition::while_decoding)) {
                 read = read.with_predicate(filter);
             }
         }

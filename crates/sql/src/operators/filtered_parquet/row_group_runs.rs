@@ -100,7 +100,7 @@ impl Runs {
             self.length = (self.length * 2).min(GROUPS_IN_RUN_MAX);
         }
         self.is_opened = true;
-        let way = self.scan.way(self.file.statistics.as_deref())?;
+        let way = self.scan.way();
         let rows = taken.iter().map(|group| group.rows).sum();
         let run = Run { way, groups: taken.len(), rows };
         let mut file = self.file.clone();

@@ -1,4 +1,4 @@
-//! Scans that ask conditions and filters of their rows.
+//! Scans that ask conditions and filters of their rows, and joins that record their keys for them.
 
 use std::sync::Arc;
 
@@ -19,10 +19,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use yeoul_dialect::settings::Switch;
 
+mod join_keys;
+
 use super::safe_conditions::is_safe;
 use crate::memory::measured_function::makes_large_values;
 use crate::operators::filtered_parquet::FilteredParquet;
 use crate::operators::filtered_parquet::conditions::{Condition, Kind};
+use join_keys::JoinKeys;
 
 /// Makes Parquet scans with filters, and the filters directly above them, [`FilteredParquet`]s. Other rules match on the scan's type, and
 /// run before.
@@ -38,14 +41,15 @@ impl PhysicalOptimizerRule for FilteredScans {
         if !Switch::FilterScans.is_on(config) {
             return Ok(plan);
         }
+        let keys = join_keys::sets(&plan)?;
         plan.transform_down(|node| {
             let scan = match node.downcast_ref::<FilterExec>() {
-                Some(filter) => filtered(filter.input(), Some(filter))?,
-                None => filtered(&node, None)?,
+                Some(filter) => filtered(filter.input(), Some(filter), &keys)?,
+                None => filtered(&node, None, &keys)?,
             };
             Ok(match scan {
                 Some(scan) => Transformed::new(scan, true, TreeNodeRecursion::Jump),
-                None => Transformed::no(node),
+                None => join_keys::recording(node, &keys)?,
             })
         })
         .data()
@@ -64,6 +68,7 @@ impl PhysicalOptimizerRule for FilteredScans {
 fn filtered(
     node: &Arc<dyn ExecutionPlan>,
     filter: Option<&FilterExec>,
+    keys: &JoinKeys,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(scan) = node.downcast_ref::<DataSourceExec>() else { return Ok(None) };
     let Some((config, source)) = scan.downcast_to_file_source::<ParquetSource>() else { return Ok(None) };
@@ -85,7 +90,7 @@ fn filtered(
         Some(output) => output.to_vec(),
         None => (0..count).collect(),
     };
-    let conditions = asked.conditions()?;
+    let conditions = asked.conditions(keys)?;
     let is_divided = !is_read_in_another_order(source);
     let mut config: FileScanConfig = config.clone();
     config.file_source = Arc::new(FilteredParquet::new(read, output, conditions, is_divided));
@@ -232,7 +237,7 @@ impl Asked {
     }
 
     /// The conditions, the query's own in the order in which it has them.
-    fn conditions(&self) -> Result<Vec<Condition>> {
+    fn conditions(&self, keys: &JoinKeys) -> Result<Vec<Condition>> {
         let schema = self.columns.schema()?;
         let is_safe = |condition: &Arc<dyn PhysicalExpr>| is_safe(condition, &schema);
         let may_fail = self.own.iter().any(|condition| !is_safe(condition));
@@ -242,12 +247,13 @@ impl Asked {
                 Kind::Own => self.while_decoding(condition, &schema)?,
                 _ => None,
             };
-            Ok(Condition::new(Arc::clone(condition), on_table, kind, &schema))
+            Condition::new(Arc::clone(condition), on_table, kind, None, &schema)
         });
         let filters = self.filters.iter().map(|filter| {
             // Otherwise it would depend on what is measured whether a condition fails.
             let on_table = if may_fail { None } else { self.while_decoding(filter, &schema)? };
-            Ok(Condition::new(Arc::clone(filter), on_table, Kind::Filter, &schema))
+            let keys = filter.expression_id().and_then(|id| keys.get(&id)).cloned();
+            Condition::new(Arc::clone(filter), on_table, Kind::Filter, keys, &schema)
         });
         own.chain(filters).collect()
     }
@@ -265,5 +271,74 @@ impl Asked {
         }
         let on_table = self.columns.on_table(condition)?;
         Ok(on_table.filter(|condition| can_expr_be_pushed_down_with_schemas(condition, &self.columns.table)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::common::stats::Precision;
+    use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+    use datafusion::datasource::listing::PartitionedFile;
+    use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+    use datafusion::datasource::physical_plan::parquet::DefaultParquetFileReaderFactory;
+    use datafusion::execution::object_store::ObjectStoreUrl;
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{binary, col, lit};
+    use datafusion::physical_plan::filter::FilterExecBuilder;
+    use object_store::memory::InMemory;
+
+    use super::super::estimates::{of_plan, work};
+    use super::*;
+
+    /// 73,000 days of 200 years.
+    fn days() -> SchemaRef {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        Arc::new(Schema::new(vec![field("day"), field("year")]))
+    }
+
+    fn of_one_year() -> Arc<dyn PhysicalExpr> {
+        binary(col("year", &days()).unwrap(), Operator::Eq, lit(2001i64), &days()).unwrap()
+    }
+
+    fn scan(source: ParquetSource) -> Arc<dyn ExecutionPlan> {
+        let told = |min, max| {
+            let bound = |value| Precision::Exact(ScalarValue::Int64(Some(value)));
+            ColumnStatistics::new_unknown()
+                .with_min_value(bound(min))
+                .with_max_value(bound(max))
+                .with_null_count(Precision::Exact(0))
+        };
+        let statistics = Statistics {
+            num_rows: Precision::Exact(73_000),
+            total_byte_size: Precision::Absent,
+            column_statistics: vec![told(0, 72_999), told(1900, 2099)],
+        };
+        let readers = DefaultParquetFileReaderFactory::new(Arc::new(InMemory::new()));
+        let source = source.with_parquet_file_reader_factory(Arc::new(readers));
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file(PartitionedFile::new("days.parquet", 1_000_000))
+            .with_statistics(statistics);
+        DataSourceExec::from_data_source(config.build())
+    }
+
+    fn above(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let filter = FilterExecBuilder::new(of_one_year(), plan).apply_projection(Some(vec![0]));
+        Arc::new(filter.unwrap().build().unwrap())
+    }
+
+    /// What is shared, and joined in which order, must not depend on who asks a condition.
+    #[test]
+    fn a_scan_that_asks_a_condition_has_as_few_rows_as_a_filter_above_it() {
+        let config = ConfigOptions::default();
+        let filter = above(scan(ParquetSource::new(days())));
+        let asking = FilteredScans.optimize(Arc::clone(&filter), &config).unwrap();
+        assert!(asking.is::<DataSourceExec>(), "{asking:?}");
+        let source = ParquetSource::new(days()).with_predicate(of_one_year()).with_pushdown_filters(true);
+        for plan in [&filter, &asking, &scan(source)] {
+            let estimate = of_plan(plan).unwrap();
+            assert!((360.0..370.0).contains(&estimate.rows), "{}", estimate.rows);
+            assert!(work(plan).unwrap() > 20_000.0, "all rows are read");
+        }
     }
 }
