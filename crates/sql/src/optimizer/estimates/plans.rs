@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -21,6 +22,7 @@ use super::filters::{column_of, kept};
 use super::joins::{Match, joined_rows, tested_share};
 use super::numbers::number;
 use super::{ColumnEstimate, Estimate};
+use crate::operators::filtered_parquet::FilteredParquet;
 use crate::operators::shared_subplan::SharedSubplanExec;
 
 /// Bytes of a row in a file that does not say how many rows it has.
@@ -46,8 +48,8 @@ fn of_operator(plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let input = of_plan(projection.input())?;
-        let columns = projection.expr().iter().map(|column| computed(&column.expr, &input));
-        return Some(Estimate { rows: input.rows, columns: columns.collect() });
+        let columns = projection.expr().iter().map(|column| computed(&column.expr, &input)).collect();
+        return Some(Estimate { rows: input.rows, columns });
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         return of_aggregate(aggregate, width);
@@ -94,8 +96,35 @@ fn of_any(plan: &Arc<dyn ExecutionPlan>, width: usize) -> Option<Estimate> {
     Some(Estimate::of_rows(*told.num_rows.get_value()? as f64, width))
 }
 
+/// The rows that a scan reads; of those, it gives the ones that its conditions keep. `None` if that is not known.
+pub(super) fn rows_read(scan: &DataSourceExec) -> Option<f64> {
+    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    config.statistics().num_rows.get_value().map(|rows| *rows as f64)
+}
+
+/// The rows of a scan that asks conditions of them, by the footers of its files; `None` of any other scan.
+fn of_asking_scan(scan: &DataSourceExec) -> Option<Estimate> {
+    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let (rows, told) = (rows_read(scan)?, config.statistics());
+    let columns = told.column_statistics.iter().map(|column| ColumnEstimate::told(column, rows)).collect();
+    let table = Estimate { rows, columns };
+    let source = config.file_source();
+    if let Some(scan) = source.downcast_ref::<FilteredParquet>() {
+        let read = projected_by(&table, scan.columns_read());
+        return Some(projected(kept(&read, &conjunction(scan.own_conditions())), Some(scan.output())));
+    }
+    let source = source.downcast_ref::<ParquetSource>()?;
+    let filter = source.filter().filter(|_| source.table_parquet_options().global.pushdown_filters)?;
+    let parts = split_conjunction(&filter).into_iter();
+    let own = parts.filter(|part| !part.is::<DynamicFilterPhysicalExpr>()).cloned();
+    Some(projected_by(&kept(&table, &conjunction(own)), source.projection()?))
+}
+
 /// The estimate of a scan, by the footers of its files; by their size if there are none.
 fn of_scan(plan: &Arc<dyn ExecutionPlan>, scan: &DataSourceExec) -> Option<Estimate> {
+    if let Some(estimate) = of_asking_scan(scan) {
+        return Some(estimate);
+    }
     let told = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
     let width = plan.schema().fields().len();
     let Some(rows) = told.num_rows.get_value().map(|rows| *rows as f64) else {
@@ -112,6 +141,11 @@ fn of_scan(plan: &Arc<dyn ExecutionPlan>, scan: &DataSourceExec) -> Option<Estim
 fn projected(estimate: Estimate, projection: Option<&[usize]>) -> Estimate {
     let Some(places) = projection else { return estimate };
     let columns = places.iter().map(|place| estimate.column(*place)).collect();
+    Estimate { rows: estimate.rows, columns }
+}
+
+fn projected_by(estimate: &Estimate, columns: &ProjectionExprs) -> Estimate {
+    let columns = columns.iter().map(|column| computed(&column.expr, estimate)).collect();
     Estimate { rows: estimate.rows, columns }
 }
 

@@ -10,7 +10,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use super::plans::of_plan;
+use super::plans::{of_plan, rows_read};
 use crate::operators::shared_subplan::SharedSubplanExec;
 
 /// Work of a row, by what is done with it. A row that a hash join probes is 1; the others are guesses. With them, one query of TPC-DS at
@@ -45,8 +45,10 @@ pub(in crate::optimizer) fn work(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
 fn of_operator(plan: &Arc<dyn ExecutionPlan>, rows: f64, inputs: &[f64]) -> f64 {
     let of_inputs: f64 = inputs.iter().sum();
     match inputs {
-        [] if plan.is::<DataSourceExec>() => {
-            rows * DECODED_COLUMN * plan.schema().fields().len().max(1) as f64
+        [] if let Some(scan) = plan.downcast_ref::<DataSourceExec>() => {
+            let read = rows_read(scan).unwrap_or(rows);
+            let asked = if rows < read { read * FILTERED } else { 0.0 };
+            read * DECODED_COLUMN * plan.schema().fields().len().max(1) as f64 + asked
         }
         [build, probe] if plan.is::<HashJoinExec>() => build * BUILT + probe * PROBED + rows * PASSED,
         [left, right] if plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>() => {
