@@ -17,6 +17,7 @@
 //! - [`recursive_types`]: refuses rounds of a recursive query that lose digits;
 //! - [`rule_order`]: the places of our rules among DataFusion's;
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
+//! - [`spark_casts`]: the walk over casts that rules of Spark's dialect share;
 //! - [`three_values`]: keeps null where a condition would be simplified to two values;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
 
@@ -38,6 +39,7 @@ mod parts_apart;
 mod recursive_types;
 mod rule_order;
 mod set_operations;
+pub(crate) mod spark_casts;
 mod three_values;
 mod unbounded_floats;
 

@@ -5,18 +5,15 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, Int64Array, Time64NanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type, Time64NanosecondType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use yeoul_base::ErrorKind;
 
 use crate::Error;
-use crate::rewrite::rewrite_plan;
-use crate::settings::System;
+use crate::rules::spark_casts::call_within_casts;
 use crate::text::rows::invoke;
 
 const TIME: DataType = DataType::Time64(TimeUnit::Nanosecond);
@@ -172,27 +169,11 @@ pub(crate) struct ClockCasts;
 
 impl AnalyzerRule for ClockCasts {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        if System::of(config) != System::Spark {
-            return Ok(plan);
-        }
-        rewrite_plan(plan, &|mut expr, columns| {
-            let (value, field) = match &mut expr {
-                Expr::Cast(cast) => (&mut cast.expr, &cast.field),
-                Expr::TryCast(cast) => (&mut cast.expr, &cast.field),
-                _ => return Ok(Transformed::no(expr)),
-            };
-            let seconds = match field.data_type() {
-                kind if kind.is_integer() => ClockFunction::WholeSeconds,
-                DataType::Decimal128(..) => ClockFunction::Seconds,
-                _ => return Ok(Transformed::no(expr)),
-            };
-            // A column of a query outside has no type here.
-            if !value.get_type(columns).is_ok_and(|kind| kind == TIME) {
-                return Ok(Transformed::no(expr));
-            }
-            let time = std::mem::take(value.as_mut());
-            **value = ScalarUDF::from(seconds).call(vec![time]);
-            Ok(Transformed::yes(expr))
+        call_within_casts(plan, config, &|from, to| match to {
+            _ if *from != TIME => None,
+            kind if kind.is_integer() => Some(ClockFunction::WholeSeconds.into()),
+            DataType::Decimal128(..) => Some(ClockFunction::Seconds.into()),
+            _ => None,
         })
     }
 
