@@ -42,7 +42,8 @@ RELATIVE = 1e-9
 IN_SPARK = """
 import json, sys
 from pyspark.sql import SparkSession
-spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1")
+spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.memory", "3g")
+         .config("spark.sql.autoBroadcastJoinThreshold", "-1").config("spark.sql.shuffle.partitions", "1")
          .config("spark.sql.session.timeZone", "America/Los_Angeles").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
 result, found = spark._jvm.org.apache.spark.sql.execution.HiveResult, []
@@ -106,8 +107,11 @@ def spark_calls(is_respelled: bool) -> list[Call]:
 
 def spark_answers(calls: list[Call]) -> dict[str, dict]:
     """Spark's answers by query, kept in the cache."""
-    path = CACHE / f"spark-functions-{PYSPARK[0].split('==')[1]}.json"
-    queries = sorted({call.query for call in calls})
+    return answers_of_spark(sorted({call.query for call in calls}), CACHE / f"spark-functions-{PYSPARK[0].split('==')[1]}.json")
+
+
+def answers_of_spark(queries: list[str], path: pathlib.Path) -> dict[str, dict]:
+    """What PySpark answers to queries of one session, by query, kept in a file: schema and output as in Spark's own suite, or an error."""
     known = {one["query"]: one for one in json.loads(path.read_text())} if path.exists() else {}
     if not all(query in known for query in queries):
         python = venv("spark43", PYSPARK) / "python"

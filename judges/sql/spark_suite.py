@@ -32,6 +32,7 @@ from harness import CACHE  # noqa: E402
 from shell import Answer, Shell, offers  # noqa: E402
 
 SPARK = "4.1.3"
+PARTS = ("sql-tests/", "sql-functions/", "test-data/postgresql/", "tpch/", "tpcds/")
 JAR = f"org.apache.spark:spark-sql_2.13:{SPARK}:jar:tests"
 ANSWER_SECONDS_MAX = 30
 CLASSES = ["right", "other type", "other order", "differs", "known", "refused", "crash"]
@@ -62,16 +63,16 @@ WIDE = ", ".join([f"{name} INT" for name in INTEGERS] + [f"{name} VARCHAR" for n
 
 
 def suite() -> pathlib.Path:
-    """The folder with what the tests jar has: `sql-tests`, `sql-functions`, `test-data`."""
+    """The folder with what the tests jar has: `sql-tests`, `sql-functions`, `test-data`, `tpch`, `tpcds`."""
     folder = CACHE / f"spark-suite-{SPARK}"
-    stamp = folder / "complete"
+    stamp = folder / "complete-with-tpc"
     if not stamp.exists():
         folder.mkdir(parents=True, exist_ok=True)
         for goal in (["dependency:get", "-Dtransitive=false", f"-Dartifact={JAR}"], ["dependency:copy", f"-Dartifact={JAR}", "-DoutputDirectory=."]):
             subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, check=True)
         (jar,) = folder.glob("*.jar")
         with zipfile.ZipFile(jar) as archive:
-            wanted = [name for name in archive.namelist() if name.startswith(("sql-tests/", "sql-functions/", "test-data/postgresql/"))]
+            wanted = [name for name in archive.namelist() if name.startswith(PARTS)]
             archive.extractall(folder, wanted)
         jar.unlink()
         stamp.touch()
