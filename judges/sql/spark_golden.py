@@ -244,7 +244,7 @@ def rows_of(output: str, types: list) -> list:
 
 def local_time(text: str, of: str) -> str:
     """A time without zeros at its end, without `T`, and without a zone: in that of Spark's suite."""
-    found = re.fullmatch(r"([-+]?\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[-+]\d\d(?::?\d\d)?)?", text)
+    found = re.fullmatch(r"([-+]?\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[-+]\d\d(?::?\d\d){0,2})?", text)
     if found is None:
         return text
     day, time, offset = found.groups()
@@ -316,7 +316,13 @@ def is_same_nested(ours, theirs, of: tuple) -> bool:
     if of[0] == "struct":
         return all(is_same(mine, his, to) for (_, mine), his, (_, to) in zip(ours, theirs, of[1], strict=True))
     # Keys of JSON are texts.
-    key = lambda name: Number(name) if not isinstance(of[1], tuple) and not of[1].startswith("string") else name
+    def key(name):
+        if isinstance(of[1], tuple):
+            return json.loads(name, parse_float=Number, parse_int=Number, object_pairs_hook=Pairs)
+        if of[1] == "boolean":
+            return name == "true"
+        return name if of[1].startswith("string") else Number(name)
+
     left = list(theirs)
     for name, value in ours:
         match = next((pair for pair in left if is_same(key(name), pair[0], of[1]) and is_same(value, pair[1], of[2])), None)
