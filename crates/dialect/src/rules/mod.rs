@@ -8,6 +8,7 @@
 //! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
 //! - [`in_lists`]: items of `IN` lists that are computed for each row;
 //! - [`key_dependencies`]: hides that a key is unique where that is no longer so;
+//! - [`lambda_places`]: reads parameters of lambdas from no column;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`merge_filters`]: conditions without columns in joins by merging;
 //! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
@@ -29,6 +30,7 @@ mod grand_totals;
 pub(crate) mod grouping_sets;
 mod in_lists;
 pub(crate) mod key_dependencies;
+mod lambda_places;
 mod limited_groups;
 mod merge_filters;
 mod min_max_filters;

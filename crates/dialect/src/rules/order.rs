@@ -9,8 +9,8 @@ use super::rule_order::Step::{self, Around, Before, Behind, First, Last};
 use super::rule_order::in_order;
 use super::{
     fenced_limits, filter_equalities, filter_ranges, float_merges, grand_totals, grouping_sets, in_lists,
-    key_dependencies, limited_groups, merge_filters, min_max_filters, null_equal_joins, outer_sides,
-    parts_apart, recursive_types, set_operations, three_values, unbounded_floats,
+    key_dependencies, lambda_places, limited_groups, merge_filters, min_max_filters, null_equal_joins,
+    outer_sides, parts_apart, recursive_types, set_operations, three_values, unbounded_floats,
 };
 use crate::numbers::{exact_numbers, float_decimals, float_digits};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
@@ -73,7 +73,9 @@ const OPTIMIZER: [Step<LogicalRule>; 11] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 16] = [
+const PHYSICAL: [Step<PhysicalRule>; 17] = [
+    // Before projections take the places of others.
+    First(|| Arc::new(lambda_places::LambdaPlaces)),
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
@@ -143,8 +145,9 @@ mod tests {
 
         let physical = physical_names(&state);
         let place = |name: &str| physical.iter().position(|rule| rule == name).unwrap();
-        let first = ["GroupingSets", "FilterRanges", "FilterEqualities", "OuterSides", "FloatMerges"];
-        assert_eq!(physical[..5], first);
+        let first =
+            ["LambdaPlaces", "GroupingSets", "FilterRanges", "FilterEqualities", "OuterSides", "FloatMerges"];
+        assert_eq!(physical[..6], first);
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
