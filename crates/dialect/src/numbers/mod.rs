@@ -44,6 +44,7 @@ mod number_functions;
 mod quotients;
 mod regression;
 mod rounding;
+mod spark_bits;
 mod spark_numbers;
 pub(crate) mod spark_operators;
 mod sums;
@@ -67,7 +68,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;
-    for function in spark_numbers::Kind::all() {
+    for function in spark_numbers::Kind::all().chain(spark_bits::Kind::all()) {
         state.register_udf(Arc::new(function))?;
     }
     let signum = state.udf("signum")?;

@@ -4,7 +4,7 @@
 //! - [`hex`]: `hex` and `unhex`;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
 //! - [`rows`]: functions that are computed row by row;
-//! - [`spark_texts`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
+//! - [`spark_texts`], [`spark_codes`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
 //! - [`split`]: parts of a text between separators.
 
 mod brace_pattern;
@@ -14,6 +14,7 @@ mod percent_pattern;
 mod printf;
 mod regexp_extract;
 pub(crate) mod rows;
+mod spark_codes;
 mod spark_texts;
 mod split;
 
@@ -28,7 +29,7 @@ use datafusion::logical_expr::ScalarUDF;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in spark_texts::Kind::all() {
+    for function in spark_texts::Kind::all().chain(spark_codes::Kind::all()) {
         state.register_udf(Arc::new(function))?;
     }
     for function in [
