@@ -9,6 +9,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use crate::functions::macros::Macros;
 use crate::functions::variables::{GetVariable, Variables};
 use crate::names::cast_names::CastNames;
+use crate::notices::Notices;
 use crate::numbers::spark_operators::{FloatOperator, SparkFloat, SparkOperators};
 use crate::refuse::Questions;
 use crate::rewrite::PhysicalRule;
@@ -19,6 +20,8 @@ use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::clock_functions::ClockFunction;
 use crate::time::date_arithmetic::DateArithmetic;
 use crate::time::parse_functions::ParseByPattern;
+use crate::time::spark_intervals::SparkInterval;
+use crate::time::spark_zones::SparkZone;
 use crate::time::time_units::InUnits;
 use crate::time::{
     calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
@@ -28,7 +31,7 @@ use crate::types::spark_element::SparkElement;
 use crate::types::spark_values::SparkValue;
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
-use crate::{Result, aggregates, json, names, numbers, parse, plan, refuse, rules, text};
+use crate::{Result, aggregates, json, lists, names, numbers, parse, plan, refuse, rules, text};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,6 +216,7 @@ impl Dialect {
         let config = state.config_mut();
         let variables = Arc::new(Variables::default());
         let extended = std::mem::take(config).with_extension(Arc::new(Macros::default()));
+        let extended = extended.with_extension(Arc::new(Notices::default()));
         *config = extended.with_extension(Arc::clone(&variables));
         // Its operators become those of the planners behind it.
         state.register_expr_planner(Arc::new(SparkOperators))?;
@@ -226,14 +230,19 @@ impl Dialect {
         calendar_functions::register(&mut state)?;
         text::register(&mut state)?;
         json::register(&mut state)?;
+        lists::register(&mut state)?;
         aggregates::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
         let of_times = ParseByPattern::all().into_iter().chain(InUnits::all()).chain(ClockFunction::all());
         for function in of_times {
             state.register_udf(function)?;
         }
+        state.register_udf(Arc::new(SparkZone.into()))?;
         for function in SparkElement::all() {
             state.register_udf(function)?;
+        }
+        for function in SparkInterval::all() {
+            state.register_udf(Arc::new(function))?;
         }
         state.register_udf(SparkFloat::shared(FloatOperator::Quotient))?;
         state.register_udf(SparkFloat::shared(FloatOperator::Remainder))?;
@@ -264,6 +273,7 @@ impl Dialect {
     /// # Errors
     /// `Invalid`, with the place, for text that is not SQL, and for what systems disagree about.
     pub fn read(&self, sql: &str, state: &SessionState) -> Result<Statement> {
+        Notices::begin(state);
         parse::read(sql, self, state)
     }
 
@@ -300,6 +310,7 @@ impl Dialect {
     ) -> Result<LogicalPlan> {
         if self.names == NameCase::AnyCase {
             names::any_case::name_columns(&mut statement, state).await?;
+            names::session_variables::name_values(&mut statement, state).await;
         }
         plan::planned(statement, questions, state).await
     }

@@ -42,7 +42,9 @@ mod dialect;
 pub mod error;
 pub mod functions;
 mod json;
+mod lists;
 mod names;
+mod notices;
 mod numbers;
 mod parse;
 mod plan;
@@ -66,6 +68,7 @@ pub use dialect::{
 };
 pub use error::{Error, Result};
 pub use names::{ColumnTexts, normalized};
+pub use notices::Notices;
 pub use numbers::{contains_float, framed_accumulator, one_nan};
 pub use parse::chains::STACK_BYTES;
 pub use refuse::{Questions, all_of, plain};

@@ -32,12 +32,14 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | --- | --- | --- |
 | `TIMESTAMP` | a wall clock without a zone, as with `spark.sql.timestampType = TIMESTAMP_NTZ`; `TIMESTAMPTZ` and `TIMESTAMP_LTZ` are instants | an instant, unless that setting says otherwise |
 | `TIMESTAMPTZ`, `now()` as texts | with the offset of the zone | without |
-| texts of a timestamp with a zone, `'2024-01-01 00:00:00Z'` | the wall clock as written | the wall clock in the session's zone |
-| `timestamp - timestamp` | a duration, `PT90000S` | an `INTERVAL DAY TO SECOND` |
-| `date - date`, a date and an interval that is computed, casts of lists, maps, structs and intervals to `STRING` | an error | answers |
+| casts of texts with a zone, `'2024-01-01 00:00:00Z'`, to `TIMESTAMP` | the wall clock as written; `TIMESTAMP '… Z'` and `make_timestamp(…, zone)` are instants | the wall clock in the session's zone |
+| a date and an interval that is computed, casts of lists, maps, structs and intervals to `STRING` | an error | answers |
 | intervals | one type of months, days and time | two: of months, and of days and time |
 | `CREATE TABLE … USING parquet`, `orc`, `delta`, `csv` or `json` | a table in the memory of the session, with the values that were inserted; other formats, `LOCATION`, and `OPTIONS` of texts are errors | files; one of CSV has lost blanks at the ends of texts, and one of texts what is finer than milliseconds |
-| `COMMENT`, `TBLPROPERTIES`, `CLUSTERED BY` of tables and views | accepted, and not kept | kept |
+| `COMMENT`, `OPTIONS`, `TBLPROPERTIES`, `CLUSTERED BY` of tables and views, optimizer hints | left out, with a notice once in a session | kept |
+| variables of a session (`DECLARE`, `SET VAR`) | their values are constants; one in a statement; a name that any column of the statement has is the column's, and `session.name` the variable's | values of queries, several, the column of the query that a name stands in |
+| the hour that clocks show twice when summer time ends | its later instant | its earlier one |
+| `try_sum`, `try_avg`, and `try_add` of dates and decimals, of a result that does not fit; `try_sum` of intervals | an error | null; the sum |
 | `PARTITIONED BY (a)` | the column `a` is behind all others | the same, and a folder for each value |
 | views, `WITH SCHEMA BINDING` and `COMPENSATION` | have the tables and columns that there were when they were made; `EVOLUTION` is an error | find them anew by their names |
 | columns of type `CHAR(n)` and `VARCHAR(n)` | an error | the length is checked |

@@ -88,6 +88,14 @@ impl Answer {
         self
     }
 
+    /// The answer with notices before those of its query.
+    pub(crate) fn noticing(self, notices: Vec<String>) -> Self {
+        self.watch.with(|shared| {
+            shared.notices.splice(0..0, notices);
+        });
+        self
+    }
+
     /// The notices: what the person should know though nothing failed, such as that the query was planned again to save memory.
     pub fn notices(&self) -> Vec<String> {
         self.watch.notices()

@@ -91,6 +91,21 @@ impl Bench {
         self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
+    /// The notices of a statement that is read to its end.
+    fn notices(&self, sql: &str) -> Vec<String> {
+        self.runtime.block_on(async {
+            let answer = self.session.sql(sql).await.expect(sql);
+            let watch = answer.watch();
+            answer.collect().await.expect(sql);
+            watch.notices()
+        })
+    }
+
+    /// The error of a statement.
+    fn sql_error(&self, sql: &str) -> Error {
+        self.try_sql(sql).expect_err(sql)
+    }
+
     /// The values of column `n` of a table or file, sorted.
     fn numbers(&self, name: &str) -> Vec<i64> {
         self.numbers_where(name, "true")

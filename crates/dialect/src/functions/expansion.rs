@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, Visit, Visitor,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Visit, Visitor,
 };
 use yeoul_base::ErrorKind;
 
@@ -85,7 +85,12 @@ impl<'a> Expansion<'a> {
         let FunctionArguments::List(list) = &call.args else { return Ok(()) };
         let number = list.args.len();
         let has_so_many = |of: &&Definition| of.parameters.as_ref().is_none_or(|names| names.len() == number);
-        let fitting = definitions.iter().find(has_so_many).unwrap_or(first);
+        let fitting = definitions.iter().find(has_so_many);
+        // With other numbers of arguments it may be one that all have.
+        if fitting.is_none() && defined(&name).iter().any(|of| has_so_many(&of)) {
+            return Ok(());
+        }
+        let fitting = fitting.unwrap_or(first);
         match Callee::of_table(fitting) {
             Some(callee) => *expr = self.expanded(call, &callee)?,
             None => call.name = ObjectName::from(vec![Ident::new(fitting.body)]),
@@ -206,6 +211,10 @@ fn hand_over(call: &mut Function, aggregate: &str, body: &mut Expr) -> Option<()
             list.duplicate_treatment = *duplicate_treatment;
         }
         list.clauses.append(clauses);
+        if aggregate == "string_agg" && !call.within_group.is_empty() {
+            let order = std::mem::take(&mut call.within_group);
+            list.clauses.push(FunctionArgumentClause::OrderBy(order));
+        }
         of.within_group.append(&mut call.within_group);
         of.over = of.over.take().or(call.over.take());
         of.filter = match (of.filter.take(), call.filter.take()) {
@@ -323,10 +332,7 @@ mod tests {
                 "collect_list(a ORDER BY b)",
                 "(coalesce(array_agg((a) ORDER BY b) FILTER (WHERE (a) IS NOT NULL), []))",
             ),
-            (
-                "listagg(a, '-') WITHIN GROUP (ORDER BY b)",
-                "(string_agg((a), ('-')) WITHIN GROUP (ORDER BY b))",
-            ),
+            ("listagg(a, '-') WITHIN GROUP (ORDER BY b)", "(string_agg((a), ('-') ORDER BY b))"),
             ("x.year(t)", "x.year(t)"),
         ] {
             assert_eq!(called(&format!("SELECT {written}")), format!("SELECT {expected}"), "{written}");

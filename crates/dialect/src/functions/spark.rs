@@ -11,8 +11,7 @@ pub static DEFINITIONS: LazyLock<Vec<Definition>> = LazyLock::new(|| {
 });
 
 /// Functions of this engine whose names Spark gives another meaning, in the order of their names, with what to write instead.
-pub const REFUSED: [(&str, &str); 3] = [
-    ("arrays_overlap", "size(array_intersect(a, b)) > 0: Spark's is null where a null may be equal"),
+pub const REFUSED: [(&str, &str); 2] = [
     ("arrays_zip", "transform(a, (x, i) -> struct(x, b[i])): Spark's is null if one of the lists is"),
     ("version", "SELECT 1: there is no Spark here"),
 ];

@@ -1,6 +1,6 @@
 //! Variables of a session: `SET VARIABLE a = 1` gives `getvariable('a')` its value, as in DuckDB.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
 };
 use yeoul_base::ErrorKind;
 
+use crate::settings::System;
+use crate::types::spark_values::Kind;
 use crate::{Error, Result as OwnResult};
 
 /// Variables that one session may have.
@@ -47,9 +49,15 @@ impl Variables {
         value.unwrap_or(ScalarValue::Null)
     }
 
+    /// Their names.
+    pub fn names(&self) -> BTreeSet<String> {
+        self.lock().keys().cloned().collect()
+    }
+
     fn set(&self, name: String, value: ScalarValue) -> OwnResult<()> {
         let mut variables = self.lock();
-        if value.is_null() {
+        // A null with a type is a value.
+        if value == ScalarValue::Null {
             variables.remove(&name);
             return Ok(());
         }
@@ -101,7 +109,43 @@ pub(crate) fn assign(name: String, plan: &LogicalPlan, state: &SessionState) -> 
         }
         _ => None,
     };
-    variables.set(name, value.ok_or_else(refused)?)
+    let value = value.ok_or_else(refused)?;
+    if System::of(state.config_options()) == System::Spark {
+        let known = variables.get(Some(&name));
+        return variables.set(name.clone(), assignable(&name, plan, &known, value)?);
+    }
+    variables.set(name, value)
+}
+
+/// The value that a variable of Spark's gets: an assignment keeps the type of its declaration.
+fn assignable(
+    name: &str,
+    plan: &LogicalPlan,
+    known: &ScalarValue,
+    value: ScalarValue,
+) -> OwnResult<ScalarValue> {
+    let expressions = plan.expressions();
+    let declares = |kind: Kind| {
+        expressions.first().is_some_and(
+            |expr| matches!(expr.clone().unalias(), Expr::ScalarFunction(call) if call.name() == kind.name()),
+        )
+    };
+    let is_known = *known != ScalarValue::Null;
+    if declares(Kind::Replaced) || declares(Kind::Declared) && !is_known {
+        return Ok(value);
+    }
+    if declares(Kind::Declared) {
+        let text = format!("there is a variable {name} already");
+        return Err(Error::new(ErrorKind::Invalid, text).with_hint("write DECLARE OR REPLACE, or SET VAR"));
+    }
+    if !declares(Kind::Assigned) {
+        return Ok(value);
+    }
+    if !is_known {
+        let text = format!("there is no variable {name}");
+        return Err(Error::new(ErrorKind::NotFound, text).with_hint(format!("write DECLARE {name} = …")));
+    }
+    Ok(value.cast_to(&known.data_type())?)
 }
 
 /// True if an expression of a plan's outermost node has a subquery.

@@ -11,6 +11,7 @@
 //! - [`joined_columns`]: names of the columns of such a join;
 //! - [`merged_join`]: the plan of such a join;
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
+//! - [`session_variables`]: names of a session's variables;
 //! - [`scopes`]: the tables that a column's name may be of;
 //! - [`tables_alike`]: tables of one name in several schemas.
 
@@ -28,6 +29,7 @@ pub(crate) mod joined_columns;
 pub(crate) mod merged_join;
 pub(crate) mod same_names;
 pub(crate) mod scopes;
+pub(crate) mod session_variables;
 pub(crate) mod tables_alike;
 
 use datafusion::common::DataFusionError;

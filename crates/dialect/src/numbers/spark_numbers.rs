@@ -17,7 +17,7 @@ use crate::types::type_name;
 
 /// A function of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// `spark_try_add(a, b)`: a sum; null where an integer does not fit.
     TryAdd,
     /// `spark_try_subtract(a, b)`.

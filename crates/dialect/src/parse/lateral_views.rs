@@ -4,13 +4,12 @@
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join, JoinConstraint, JoinOperator,
-    LateralView, Select, SelectItem, TableAlias, TableFactor, TableWithJoins,
+    Expr, FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, LateralView, Select, TableAlias,
+    TableFactor, TableWithJoins,
 };
 use yeoul_base::ErrorKind;
 
-use super::function_call::function_call;
-use super::template;
+use super::{generators, template};
 use crate::{Error, Result};
 
 /// Writes the lateral views of a `SELECT` as joins with its last table.
@@ -44,41 +43,15 @@ fn table_of(view: LateralView) -> Result<TableFactor> {
     let text = lateral_view.to_string();
     let refused = || {
         Error::new(ErrorKind::Invalid, format!("not supported: LATERAL VIEW {text}"))
-            .with_hint("there are explode(list) and posexplode(list), with a name for each column, and explode(map) AS k, v")
+            .with_hint("there are explode, posexplode, inline and stack, with a name for each column")
     };
     let Expr::Function(call) = lateral_view else { return Err(refused()) };
     let FunctionArguments::List(arguments) = &call.args else { return Err(refused()) };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = arguments.args.as_slice() else {
-        return Err(refused());
-    };
-    let of = |name: &str, argument: Expr| function_call(Ident::new(name), [argument]);
-    let named = |mut names: Vec<Ident>, usual: [&str; 2]| {
-        let usual = usual.into_iter().map(Ident::new).skip(names.len());
-        names.extend(usual);
-        names
-    };
     let function = call.name.to_string().to_ascii_lowercase();
-    let (values, names) = match (function.as_str(), lateral_col_alias.len()) {
-        ("explode", 0 | 1) => {
-            let name = lateral_col_alias.into_iter().next().unwrap_or_else(|| Ident::new("col"));
-            (vec![argument.clone()], vec![name])
-        }
-        ("explode", 2) => {
-            let [keys, values] = ["map_keys", "map_values"].map(|part| of(part, argument.clone()));
-            (vec![keys, values], lateral_col_alias)
-        }
-        ("posexplode", 0 | 2) => {
-            let places = of("range", of("cardinality", argument.clone()));
-            (vec![places, argument.clone()], named(lateral_col_alias, ["pos", "col"]))
-        }
-        _ => return Err(refused()),
-    };
+    let values = generators::values_of(&arguments.args).ok_or_else(refused)?;
+    let columns = generators::columns(&function, &values, lateral_col_alias.len()).ok_or_else(refused)?;
     let mut query = template::query("SELECT x");
-    template::select(&mut query).projection = values
-        .into_iter()
-        .zip(names)
-        .map(|(list, alias)| SelectItem::ExprWithAlias { expr: of("unnest", list), alias })
-        .collect();
+    template::select(&mut query).projection = generators::items(columns, &lateral_col_alias);
     // Where a view has no name, the parser takes the word before the names of its columns for one.
     let is_name = |name: &&Ident| name.quote_style.is_some() || !name.value.eq_ignore_ascii_case("as");
     let name = lateral_view_name.0.last().and_then(|part| part.as_ident()).filter(is_name).cloned();
@@ -99,7 +72,7 @@ mod tests {
             ),
             (
                 "FROM t LATERAL VIEW OUTER explode(l) v",
-                "FROM t LEFT JOIN LATERAL (SELECT unnest(l) AS col) AS v ON true",
+                "FROM t LEFT JOIN LATERAL (SELECT unnest(l) AS \"col\") AS v ON true",
             ),
             (
                 "FROM t LATERAL VIEW explode(m) AS k, w",
@@ -107,7 +80,15 @@ mod tests {
             ),
             (
                 "FROM t, u LATERAL VIEW posexplode(l) v AS i, x WHERE i > 1",
-                "FROM t, u, LATERAL (SELECT unnest(range(cardinality(l))) AS i, unnest(l) AS x) AS v WHERE i > 1",
+                "FROM t, u, LATERAL (SELECT CAST(unnest(range(spark_size(l))) AS INT) AS i, unnest(l) AS x) AS v WHERE i > 1",
+            ),
+            (
+                "FROM t LATERAL VIEW stack(2, a, b, c) v AS x, y",
+                "FROM t CROSS JOIN LATERAL (SELECT unnest(make_array(a, c)) AS x, unnest(make_array(b, NULL)) AS y) AS v",
+            ),
+            (
+                "FROM t LATERAL VIEW inline(l) v AS x, y",
+                "FROM t CROSS JOIN LATERAL (SELECT unnest(spark_fields(l, '0')) AS x, unnest(spark_fields(l, '1')) AS y) AS v",
             ),
             (
                 "FROM t LATERAL VIEW explode(l) v AS x LATERAL VIEW explode(x) w AS y",
@@ -117,7 +98,7 @@ mod tests {
         ] {
             assert_eq!(meant(&format!("SELECT * {written}")), format!("SELECT * {expected}"), "{written}");
         }
-        for written in ["LATERAL VIEW stack(2, a, b) v AS x", "LATERAL VIEW explode(a, b) v AS x"] {
+        for written in ["LATERAL VIEW stack(n, a, b) v AS x", "LATERAL VIEW explode(a, b) v AS x"] {
             let error = not_meant(&format!("SELECT * FROM t {written}"));
             assert!(error.to_string().starts_with("not supported: LATERAL VIEW"), "{error}");
         }

@@ -8,6 +8,7 @@
 //! - [`first_subqueries`]: a subquery first in the list of an `IN`;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
+//! - [`generators`]: functions that make several rows or columns;
 //! - [`globs`]: `x GLOB 'a*'`;
 //! - [`grammar`]: what the parser reads;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
@@ -45,6 +46,7 @@ mod doubles;
 mod first_subqueries;
 mod from_first;
 pub(crate) mod function_call;
+mod generators;
 mod globs;
 pub(crate) mod grammar;
 mod grouping_tuples;
@@ -93,6 +95,7 @@ use yeoul_base::ErrorKind;
 use self::grammar::Grammar;
 use self::visit::walk;
 use crate::functions::{Expansion, takes_lambda};
+use crate::notices::Notices;
 use crate::{Dialect as Meaning, Error, FunctionNames, NameCase, Result, Spelling};
 
 /// Reads the one statement of a text.
@@ -101,7 +104,9 @@ use crate::{Dialect as Meaning, Error, FunctionNames, NameCase, Result, Spelling
 /// `Invalid` for text that is not SQL.
 pub(crate) fn read(sql: &str, meaning: &Meaning, state: &SessionState) -> Result<Statement> {
     if meaning.spelling == Spelling::Spark {
-        return read_tokens(spark::tokens(sql)?, meaning, state);
+        let (tokens, notices) = spark::tokens(sql)?;
+        notices.into_iter().for_each(|notice| Notices::add(state, notice));
+        return read_tokens(tokens, meaning, state);
     }
     let dialect = dialect_of(state)?;
     let tokens = Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().map_err(ParserError::from);
@@ -118,6 +123,7 @@ pub(crate) fn read_tokens(
     state: &SessionState,
 ) -> Result<Statement> {
     let written = tokens.clone();
+    let is_spark = meaning.functions == FunctionNames::Spark;
     chains::check(&tokens)?;
     intervals::make_singular(&mut tokens);
     materialized::leave_out(&mut tokens);
@@ -130,7 +136,9 @@ pub(crate) fn read_tokens(
     list_comprehensions::write_out(&mut tokens)?;
     other_joins::mark(&mut tokens)?;
     samples::translate(&mut tokens)?;
-    json_arrows::enclose_names(&mut tokens, &|name| takes_lambda(name, state));
+    json_arrows::enclose_names(&mut tokens, &|name| {
+        takes_lambda(name, state) || is_spark && spark::lambdas::takes_lambda(name)
+    });
     let mut statement = parsed(tokens, state)?;
     if meaning.names != NameCase::AsWritten {
         shadowed_queries::rename(&mut statement);

@@ -53,9 +53,7 @@ static MAKE_TIMESTAMP: LazyLock<Documentation> = LazyLock::new(|| {
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in
-        [CalendarFunction::MonthsBetween, CalendarFunction::NextDay, CalendarFunction::MakeTimestamp]
-    {
+    for function in CalendarFunction::ALL {
         state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
     Ok(())
@@ -70,18 +68,23 @@ enum CalendarFunction {
     NextDay,
     /// As in Spark and DuckDB, which agree about six arguments; with one it is DuckDB's.
     MakeTimestamp,
+    /// `spark_try_make_timestamp(…)`: null where the parts are no time.
+    TryMakeTimestamp,
 }
 
 impl CalendarFunction {
+    const ALL: [Self; 4] = [Self::MonthsBetween, Self::NextDay, Self::MakeTimestamp, Self::TryMakeTimestamp];
+
     fn run(self, arrays: &[ArrayRef]) -> Result<ArrayRef> {
         match self {
             Self::MonthsBetween => between(arrays),
             Self::NextDay => next_days(arrays),
+            Self::TryMakeTimestamp => times(arrays, true),
             Self::MakeTimestamp => match arrays {
                 [microseconds] => Ok(Arc::new(
                     microseconds.as_primitive::<Int64Type>().reinterpret_cast::<TimestampMicrosecondType>(),
                 )),
-                parts => times(parts),
+                parts => times(parts, false),
             },
         }
     }
@@ -131,7 +134,8 @@ fn next_days(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(days.collect::<Result<Date32Array>>()?))
 }
 
-fn times(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+/// Times of parts. One that is none is null or an error.
+fn times(arrays: &[ArrayRef], or_null: bool) -> Result<ArrayRef> {
     let parts: Vec<_> = arrays[..5].iter().map(|array| array.as_primitive::<Int64Type>()).collect();
     // A number beyond that is an error, and not null.
     let options = CastOptions { safe: false, ..CastOptions::default() };
@@ -144,6 +148,9 @@ fn times(arrays: &[ArrayRef]) -> Result<ArrayRef> {
         }
         let of_row = [0, 1, 2, 3, 4].map(|place: usize| parts[place].value(row));
         let time = i64::try_from(seconds.value(row)).ok().and_then(|second| time_of(of_row, second));
+        if time.is_none() && or_null {
+            return Ok(None);
+        }
         let time = time.ok_or_else(|| {
             let [year, month, day, hour, minute] = of_row;
             let second = seconds.value_as_string(row);
@@ -162,6 +169,7 @@ impl ScalarUDFImpl for CalendarFunction {
             Self::MonthsBetween => "months_between",
             Self::NextDay => "next_day",
             Self::MakeTimestamp => "make_timestamp",
+            Self::TryMakeTimestamp => "spark_try_make_timestamp",
         }
     }
 
@@ -188,7 +196,7 @@ impl ScalarUDFImpl for CalendarFunction {
                 Ok(vec![DataType::Date32, DataType::Utf8])
             }
             (Self::MakeTimestamp, [microseconds]) if is_integer(microseconds) => Ok(vec![DataType::Int64]),
-            (Self::MakeTimestamp, [parts @ .., seconds])
+            (Self::MakeTimestamp | Self::TryMakeTimestamp, [parts @ .., seconds])
                 if parts.len() == 5
                     && parts.iter().all(is_integer)
                     && (seconds.is_numeric() || seconds.is_null()) =>
@@ -204,7 +212,7 @@ impl ScalarUDFImpl for CalendarFunction {
                 plan_err!("months_between takes two dates or timestamps, and a BOOLEAN")
             }
             (Self::NextDay, _) => plan_err!("next_day takes a date and the name of a day"),
-            (Self::MakeTimestamp, _) => {
+            (Self::MakeTimestamp | Self::TryMakeTimestamp, _) => {
                 plan_err!("make_timestamp takes year, month, day, hour, minute and seconds, or microseconds")
             }
         }
@@ -214,7 +222,7 @@ impl ScalarUDFImpl for CalendarFunction {
         Ok(match self {
             Self::MonthsBetween => DataType::Float64,
             Self::NextDay => DataType::Date32,
-            Self::MakeTimestamp => TIMESTAMP,
+            Self::MakeTimestamp | Self::TryMakeTimestamp => TIMESTAMP,
         })
     }
 
@@ -228,6 +236,7 @@ impl ScalarUDFImpl for CalendarFunction {
             Self::MonthsBetween => &MONTHS_BETWEEN,
             Self::NextDay => &NEXT_DAY,
             Self::MakeTimestamp => &MAKE_TIMESTAMP,
+            Self::TryMakeTimestamp => return None,
         })
     }
 }

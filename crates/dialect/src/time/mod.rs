@@ -9,6 +9,8 @@
 //! - [`interval_order`]: intervals compared, sorted and grouped by their length; [`interval_frames`]: windows ordered by one;
 //! - [`interval_extremes`]: `min` and `max` of intervals; [`interval_span`]: the length of one; [`interval_part`]: `extract` from one;
 //! - [`interval_products`]: intervals times numbers;
+//! - [`spark_intervals`]: the same in Spark;
+//! - [`spark_zones`]: names of zones as in Spark;
 //! - [`interval_text`]: intervals as they are written; [`time_text`]: times as they are shown;
 //! - [`strftime`]: DuckDB's patterns of times; [`strftime_functions`]: the functions that have them;
 //! - [`time_casts`]: between times and texts, and times with and without a zone; [`time_values`] puts them into plans;
@@ -33,6 +35,8 @@ pub(crate) mod interval_span;
 pub(crate) mod interval_text;
 pub(crate) mod parse_functions;
 pub(crate) mod patterns;
+pub(crate) mod spark_intervals;
+pub(crate) mod spark_zones;
 mod strftime;
 pub(crate) mod strftime_functions;
 mod time_bins;

@@ -181,7 +181,7 @@ impl Moved<'_> {
     }
 }
 
-fn parsed(name: &str) -> Result<Tz> {
+pub(super) fn parsed(name: &str) -> Result<Tz> {
     let zone = name.parse::<Tz>().map_err(|source| {
         Error::new(ErrorKind::Invalid, format!("there is no time zone '{name}'"))
             .with_hint("zones are 'Europe/Berlin', 'UTC' or '+02:00'")

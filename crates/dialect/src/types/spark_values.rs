@@ -6,7 +6,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -38,13 +38,23 @@ pub(crate) enum Kind {
     Instant,
     /// `spark_time(x)`: what may be cast to a date or time, and an error of a number.
     Time,
+    /// `spark_number(x)`: what is no interval: sums of these do not tell that they do not fit.
+    Number,
+    /// `spark_micros(x)`: microseconds since 1970 of an instant, or of a wall clock in UTC.
+    Micros,
     /// `spark_typeof(x)`: the name of a type.
     TypeOf,
+    /// `spark_declared(x)`: the value of a variable that must be new.
+    Declared,
+    /// `spark_assigned(x)`: the value of a variable that must be there.
+    Assigned,
+    /// `spark_replaced(x)`: the value of a variable that may be there.
+    Replaced,
 }
 
 impl Kind {
     /// All of them.
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 14] = [
         Self::Text,
         Self::Part,
         Self::Digits,
@@ -53,7 +63,12 @@ impl Kind {
         Self::Whole,
         Self::Instant,
         Self::Time,
+        Self::Number,
+        Self::Micros,
         Self::TypeOf,
+        Self::Declared,
+        Self::Assigned,
+        Self::Replaced,
     ];
 
     /// The name of the function.
@@ -67,7 +82,12 @@ impl Kind {
             Self::Whole => "spark_whole",
             Self::Instant => "spark_instant",
             Self::Time => "spark_time",
+            Self::Number => "spark_number",
+            Self::Micros => "spark_micros",
             Self::TypeOf => "spark_typeof",
+            Self::Declared => "spark_declared",
+            Self::Assigned => "spark_assigned",
+            Self::Replaced => "spark_replaced",
         }
     }
 }
@@ -119,6 +139,8 @@ impl ScalarUDFImpl for SparkValue {
             },
             Kind::Whole if of.is_floating() => Ok(DataType::Int64),
             Kind::Text | Kind::Part | Kind::Digits if of.is_floating() => Ok(DataType::Utf8),
+            // Arrow joins no two numbers.
+            Kind::Part if of.is_integer() => Ok(DataType::Utf8),
             Kind::Text if of.is_nested() || matches!(of, DataType::Interval(_) | DataType::Duration(_)) => {
                 let text = format!("not supported: a cast of {} to STRING", type_name(of));
                 Err(Error::new(ErrorKind::Invalid, text)
@@ -126,15 +148,22 @@ impl ScalarUDFImpl for SparkValue {
                     .into())
             }
             Kind::Instant => Ok(instant_of(of)),
+            Kind::Number if matches!(of, DataType::Interval(_) | DataType::Duration(_)) => {
+                let error = Error::new(ErrorKind::Invalid, "not supported: try_sum of an INTERVAL");
+                Err(error.with_hint("write sum(x)").into())
+            }
+            Kind::Micros if of.is_numeric() => {
+                let error = Error::new(ErrorKind::Invalid, "not supported: a number as an instant");
+                Err(error.with_hint("timestamp_seconds(n) is an instant").into())
+            }
+            Kind::Micros => Ok(DataType::Int64),
             Kind::Time if of.is_numeric() => {
                 let error = Error::new(ErrorKind::Invalid, "not supported: a number as a date or TIMESTAMP");
                 Err(error
                     .with_hint("timestamp_seconds(n) is an instant, date_from_unix_date(n) a date")
                     .into())
             }
-            Kind::Whole | Kind::Text | Kind::Part | Kind::Digits | Kind::WholeDays | Kind::Time => {
-                Ok(of.clone())
-            }
+            _ => Ok(of.clone()),
         }
     }
 
@@ -143,9 +172,18 @@ impl ScalarUDFImpl for SparkValue {
         let of = value.data_type();
         match self.kind {
             Kind::WholeDays if of != INTERVAL => return Ok(value),
+            Kind::Part if of.is_integer() => return value.cast_to(&DataType::Utf8, None),
             Kind::TypeOf => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(spark_name(&of))))),
             Kind::Instant => return value.cast_to(&instant_of(&of), None),
-            Kind::Time => return Ok(value),
+            Kind::Micros => {
+                let zone = match &of {
+                    DataType::Timestamp(_, zone) => zone.clone(),
+                    _ => None,
+                };
+                let moment = value.cast_to(&DataType::Timestamp(TimeUnit::Microsecond, zone), None)?;
+                return moment.cast_to(&DataType::Int64, None);
+            }
+            Kind::Time | Kind::Number | Kind::Declared | Kind::Assigned | Kind::Replaced => return Ok(value),
             Kind::Text | Kind::Part | Kind::Digits | Kind::Whole if !of.is_floating() => return Ok(value),
             _ => {}
         }

@@ -6,7 +6,7 @@ use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, ResetVariable, SetVariable, Statement as Setting};
 use yeoul_dialect::settings::System;
-use yeoul_dialect::{ColumnTexts, Dialect};
+use yeoul_dialect::{ColumnTexts, Dialect, Notices};
 
 use super::Session;
 use crate::answer::{Answer, Query};
@@ -34,7 +34,8 @@ impl Session {
             let query = dialect.plan(change.query, questions, &mut table.state).await?;
             check_there(&query, &state).await?;
             keeps_rows.store(true, Ordering::Relaxed);
-            return table.change(query, self.limits.clone()).await;
+            let answer = table.change(query, self.limits.clone()).await?;
+            return Ok(answer.noticing(Notices::take(&self.context.state())));
         }
         let mut plan = dialect.plan(statement, questions, &mut state).await?;
         set_to_start(&mut plan, &self.options)?;
@@ -46,7 +47,11 @@ impl Session {
         check_there(&plan, &state).await?;
         check_target(&mut plan, &mut state)?;
         let staged = StagedCopy::stage(&mut plan)?;
-        let answer = Query { state, logical: plan, limits: self.limits.clone(), staged }.start().await?;
+        let notices = Notices::take(&state);
+        let answer = Query { state, logical: plan, limits: self.limits.clone(), staged }
+            .start()
+            .await?
+            .noticing(notices);
         Ok(match texts {
             Some(texts) => answer.headed(&texts),
             None => answer,

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use yeoul_base::ErrorKind;
 
 use super::expressions::taken;
+use super::lambdas;
 use super::quantified_likes::distinct_rows;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
@@ -24,7 +25,17 @@ use crate::{Error, Result};
 /// # Errors
 /// `Invalid` for arguments that have no meaning here.
 pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
+    if let Some(own) = lambdas::own(name, call) {
+        return Ok(Some(own));
+    }
     Ok(match name {
+        "rank" | "dense_rank" | "percent_rank" => {
+            // Their arguments are those of the order, and decide nothing.
+            if let FunctionArguments::List(list) = &mut call.args {
+                list.args.clear();
+            }
+            None
+        }
         "concat" => values_of(call).map(concat),
         "concat_ws" => values_of(call).map(|values| {
             let parts = values
@@ -46,6 +57,14 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             }
             _ => None,
         },
+        "try_add" | "try_subtract" | "try_multiply" => {
+            let operator = SparkOperator::of_function(name);
+            let values: Option<[Expr; 2]> = values_of(call).and_then(|values| values.try_into().ok());
+            operator.zip(values).map(|(op, values)| {
+                let [left, right] = values.map(|side| Box::new(Expr::Nested(Box::new(side))));
+                Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }))
+            })
+        }
         "mod" => of_operator(call, &BinaryOperator::Modulo),
         "div" => of_operator(call, &BinaryOperator::MyIntegerDivide),
         "elt" => values_of(call).and_then(element_of_values),
@@ -72,10 +91,11 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
                 _ => None,
             }
         }
-        "try_divide" => match values_of(call) {
+        "try_divide" | "try_mod" => match values_of(call) {
             Some(values) if values.len() == 2 => {
                 let [left, right]: [Expr; 2] = values.try_into().expect("two values");
-                let quotient = binary(left, &BinaryOperator::Divide, right.clone());
+                let op = if name == "try_mod" { BinaryOperator::Modulo } else { BinaryOperator::Divide };
+                let quotient = binary(left, &op, right.clone());
                 Some(filled("CASE WHEN y = 0 THEN NULL ELSE x END", [("y", right), ("x", quotient)]))
             }
             _ => None,

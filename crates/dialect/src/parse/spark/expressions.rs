@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use yeoul_base::ErrorKind;
 
 use super::calls::{self, part, values_of};
-use super::{quantified_likes, table_functions, times};
+use super::{lambdas, quantified_likes, table_functions, times};
 use crate::functions::Expansion;
 use crate::functions::spark::instead_of;
 use crate::numbers::spark_operators::SparkOperator;
@@ -134,7 +134,7 @@ fn plain(expr: &mut Expr) {
             sets.iter_mut().flatten().for_each(plain)
         }
         Expr::Tuple(keys) => keys.iter_mut().for_each(plain),
-        Expr::Nested(inner) => plain(inner),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => plain(inner),
         _ => {}
     }
 }
@@ -285,11 +285,17 @@ impl Expressions<'_> {
                 };
                 **value = function_call(Ident::new(of.name()), [taken(value)]);
             }
-            Expr::TypedString(typed)
-                if matches!(typed.data_type, DataType::Timestamp(_, TimezoneInfo::None)) =>
-            {
-                times::check_zone(&typed.value.to_string())?;
-            }
+            Expr::TypedString(typed) => match typed.data_type {
+                DataType::Timestamp(_, TimezoneInfo::WithoutTimeZone) => {
+                    times::check_zone(&typed.value.to_string())?;
+                }
+                DataType::Timestamp(..) => {
+                    if let Some(instant) = times::instant(typed) {
+                        *expr = instant;
+                    }
+                }
+                _ => {}
+            },
             Expr::Interval(interval) => plain(&mut interval.value),
             Expr::CompoundFieldAccess { root, access_chain }
                 if self.meaning.subscripts == Subscripts::FromZero =>
@@ -306,6 +312,10 @@ impl Expressions<'_> {
                 if fields.is_empty() {
                     *expr = named_struct(mem::take(values));
                 }
+            }
+            Expr::Lambda(lambda) => {
+                struct_of_row(&mut lambda.body);
+                lambdas::take_fields(lambda);
             }
             Expr::Function(call) => return self.translate_call(expr_of(call)?, expr),
             _ => {}
@@ -361,6 +371,7 @@ impl VisitorMut for Expressions<'_> {
     type Break = Error;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        table_functions::write_items(select);
         if self.meaning.joins == JoinsWithout::AllPairs {
             select.from.iter_mut().for_each(|tables| join_all(&mut tables.joins));
         }

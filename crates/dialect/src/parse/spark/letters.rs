@@ -5,7 +5,7 @@ use std::any::TypeId;
 use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::in_place_of;
 use crate::Result;
@@ -45,18 +45,13 @@ impl Dialect for Letters {
     }
 }
 
-/// The tokens of a text. Texts and names are as they were written, with all escapes. Hints are left out: they name no other answer.
+/// The tokens of a text. Texts and names are as they were written, with all escapes.
 ///
 /// # Errors
 /// `Invalid` for text that cannot be cut into tokens.
 pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&Letters, sql).with_unescape(false).tokenize_with_location();
-    let mut tokens = tokens.map_err(ParserError::from).map_err(DataFusionError::from)?;
-    tokens.retain(|token| match &token.token {
-        Token::Whitespace(Whitespace::MultiLineComment(comment)) => !comment.starts_with('+'),
-        _ => true,
-    });
-    Ok(tokens)
+    Ok(tokens.map_err(ParserError::from).map_err(DataFusionError::from)?)
 }
 
 /// Writes `==` as `=`, and `!` as `NOT`.

@@ -5,18 +5,21 @@
 //! - [`suffixes`]: the type behind a number, `1L` and `1.5BD`; [`multi_units`]: intervals of several units;
 //! - [`map_types`]: `MAP<K, V>`; [`identifier_clause`]: `IDENTIFIER('t')`;
 //! - [`inline_tables`]: `VALUES` without parentheses, and the names of its columns;
-//! - [`statements`]: statements in words of Spark's; [`table_clauses`]: clauses of new tables and views;
+//! - [`session_variables`]: variables of a session; [`statements`]: statements in words of Spark's; [`table_clauses`]: clauses of new tables and views;
 //! - [`expressions`]: operators, literals and casts that mean something else in Spark; [`calls`]: such functions;
+//! - [`lambdas`]: functions that take one and are others of lists;
 //! - [`quantified_likes`]: `LIKE ANY` and `LIKE ALL`; [`table_functions`]: generators among tables.
 
 mod calls;
 pub(super) mod expressions;
 mod identifier_clause;
 mod inline_tables;
+pub(super) mod lambdas;
 mod letters;
 mod map_types;
 mod multi_units;
 mod quantified_likes;
+mod session_variables;
 mod statements;
 mod suffixes;
 mod table_clauses;
@@ -24,25 +27,41 @@ mod table_functions;
 mod texts;
 mod times;
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use crate::Result;
 
-/// The tokens of a text of Spark's, as the own grammar writes them.
+/// The tokens of a text of Spark's, as the own grammar writes them, and notices of what is left out.
 ///
 /// # Errors
 /// `Invalid` for text that is not SQL.
-pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+pub(super) fn tokens(sql: &str) -> Result<(Vec<TokenWithSpan>, Vec<String>)> {
     let mut tokens = letters::tokens(sql)?;
+    let is_hint = |token: &TokenWithSpan| match &token.token {
+        Token::Whitespace(Whitespace::MultiLineComment(comment)) => comment.starts_with('+'),
+        _ => false,
+    };
+    let mut notices = Vec::new();
+    if tokens.iter().any(is_hint) {
+        tokens.retain(|token| !is_hint(token));
+        notices.push("optimizer hints change nothing".to_owned());
+    }
     texts::translate(&mut tokens);
     identifier_clause::write_names(&mut tokens);
     multi_units::join(&mut tokens);
+    multi_units::take_signs(&mut tokens);
     suffixes::write_casts(&mut tokens)?;
     letters::translate_signs(&mut tokens);
     map_types::write_parentheses(&mut tokens);
-    statements::translate(&mut tokens)?;
+    session_variables::translate(&mut tokens)?;
+    let left_out = statements::translate(&mut tokens)?;
     inline_tables::write_queries(&mut tokens);
-    Ok(tokens)
+    lambdas::rename_exists(&mut tokens);
+    let left_out = left_out.into_iter().map(|clause| {
+        format!("{clause} is left out: a table of the session keeps its values, and nothing else")
+    });
+    notices.extend(left_out);
+    Ok((tokens, notices))
 }
 
 /// Tokens in the place of one that was written.

@@ -34,6 +34,47 @@ pub(super) fn join(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Puts the sign of `INTERVAL '-1 02:03' DAY TO MINUTE`, which is that of days and time, before the interval.
+pub(super) fn take_signs(tokens: &mut Vec<TokenWithSpan>) {
+    let places = words(tokens);
+    let token = |word: usize| places.get(word).map(|place| &tokens[*place].token);
+    let mut taken = Vec::new();
+    for word in 0..places.len() {
+        if !token(word).is_some_and(|token| is_word(token, "INTERVAL")) {
+            continue;
+        }
+        let (sign, text) = match token(word + 1) {
+            Some(Token::Minus) => (true, word + 2),
+            Some(Token::Plus) => (false, word + 2),
+            _ => (false, word + 1),
+        };
+        let Some(Token::SingleQuotedString(written)) = token(text) else { continue };
+        let has_fields = token(text + 2).is_some_and(|token| is_word(token, "TO"));
+        let written = written.trim();
+        let (own_sign, clock) = match written.strip_prefix('-') {
+            Some(clock) => (true, clock),
+            None => (false, written.strip_prefix('+').unwrap_or(written)),
+        };
+        if !has_fields || !(sign || own_sign) || !clock.contains([' ', ':']) {
+            continue;
+        }
+        taken.push((word, text, sign != own_sign, clock.to_owned()));
+    }
+    for (word, text, is_negative, clock) in taken.into_iter().rev() {
+        let (first, last) = (places[word], places[text + 3]);
+        let span = tokens[first].span;
+        let with = |token: Token| TokenWithSpan { token, span };
+        let mut signed = vec![with(Token::LParen)];
+        if is_negative {
+            signed.push(with(Token::Minus));
+        }
+        signed.extend([tokens[first].clone(), with(Token::SingleQuotedString(clock))]);
+        signed.extend_from_slice(&tokens[places[text] + 1..=last]);
+        signed.push(with(Token::RParen));
+        tokens.splice(first..=last, signed);
+    }
+}
+
 /// Leaves out the word that the text of an interval may begin with.
 fn leave_out_word(token: &mut Token) {
     if let Token::SingleQuotedString(text) = token
@@ -98,6 +139,23 @@ mod tests {
         ] {
             let mut tokens = letters::tokens(sql).unwrap();
             join(&mut tokens);
+            let text: String = tokens.iter().map(|token| token.token.to_string()).collect();
+            assert_eq!(text, expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_sign_is_that_of_the_whole_interval() {
+        for (sql, expected) in [
+            ("INTERVAL '-1 02:03' DAY TO MINUTE", "(-INTERVAL'1 02:03' DAY TO MINUTE)"),
+            ("interval -'-1 2:3:4.5' day to second + 1", "(interval'1 2:3:4.5' day to second) + 1"),
+            ("INTERVAL -'10:11' HOUR TO MINUTE", "(-INTERVAL'10:11' HOUR TO MINUTE)"),
+            ("INTERVAL '-1' DAY", "INTERVAL '-1' DAY"),
+            ("INTERVAL '1 02:03' DAY TO MINUTE", "INTERVAL '1 02:03' DAY TO MINUTE"),
+            ("INTERVAL '-1-2' YEAR TO MONTH", "INTERVAL '-1-2' YEAR TO MONTH"),
+        ] {
+            let mut tokens = letters::tokens(sql).unwrap();
+            take_signs(&mut tokens);
             let text: String = tokens.iter().map(|token| token.token.to_string()).collect();
             assert_eq!(text, expected, "{sql}");
         }

@@ -14,9 +14,11 @@ use crate::parse::words::{is, words};
 /// - `SET spark.sql.session.timeZone = …` is `SET TIME ZONE`;
 /// - `TIMESTAMP_NTZ` is `TIMESTAMP`, and `TIMESTAMP_LTZ` is `TIMESTAMPTZ`.
 ///
+/// It gives the clauses that are left out.
+///
 /// # Errors
 /// Those of [`table_clauses::leave_out`].
-pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
+pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<&'static str>> {
     name_times(tokens);
     let places = words(tokens);
     let token = |word: usize| places.get(word).map(|place| &tokens[*place].token);
@@ -28,7 +30,7 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         }
         return match table_clauses::kind_of(tokens) {
             Some(kind) => table_clauses::leave_out(tokens, kind),
-            None => Ok(()),
+            None => Ok(Vec::new()),
         };
     }
     let name = (1..).step_by(2).map_while(|word| match (token(word), token(word + 1)) {
@@ -42,12 +44,13 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         let own = in_place_of(&tokens[0], own);
         tokens.splice(..=behind, own);
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// Gives the types of times the own names.
-fn name_times(tokens: &mut [TokenWithSpan]) {
+fn name_times(tokens: &mut Vec<TokenWithSpan>) {
     let places = words(tokens);
+    let mut plain = Vec::new();
     for (word, place) in places.iter().enumerate() {
         let is_call = places.get(word + 1).is_some_and(|next| tokens[*next].token == Token::LParen);
         let is_field = word > 0 && tokens[places[word - 1]].token == Token::Period;
@@ -60,8 +63,19 @@ fn name_times(tokens: &mut [TokenWithSpan]) {
             "TIMESTAMP_LTZ" => Keyword::TIMESTAMPTZ,
             _ => continue,
         };
+        let is_text = places
+            .get(word + 1)
+            .is_some_and(|next| matches!(tokens[*next].token, Token::SingleQuotedString(_)));
         tokens[*place].token =
             Token::make_keyword(if own == Keyword::TIMESTAMP { "TIMESTAMP" } else { "TIMESTAMPTZ" });
+        if own == Keyword::TIMESTAMP && is_text {
+            plain.push(*place);
+        }
+    }
+    // A text of a TIMESTAMP may have a zone, and that of one without a zone not.
+    for place in plain.into_iter().rev() {
+        let without = in_place_of(&tokens[place], crate::parse::template::tokens(" WITHOUT TIME ZONE "));
+        tokens.splice(place + 1..place + 1, without);
     }
 }
 

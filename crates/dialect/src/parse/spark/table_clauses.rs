@@ -22,9 +22,11 @@ const TEXTS: [&str; 2] = ["csv", "json"];
 /// - `PARTITIONED BY (a)` has the column `a` behind all others;
 /// - `CREATE TEMPORARY VIEW v (a INT) USING parquet` is a view without rows.
 ///
+/// It gives the names of clauses that a notice tells of.
+///
 /// # Errors
 /// `Invalid` for another format, and for a place or options of files.
-pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>, kind: usize) -> Result<()> {
+pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>, kind: usize) -> Result<Vec<&'static str>> {
     let definition = Definition { places: words(tokens), tokens };
     let is_view = definition.is_word(kind, "VIEW");
     let mut behind = kind + if definition.is_word(kind + 1, "IF") { 4 } else { 1 };
@@ -36,8 +38,9 @@ pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>, kind: usize) -> Result<
     let columns = definition.columns(&mut behind);
     let clauses = definition.clauses(behind)?;
     if columns.is_none() && clauses.tail == behind && definition.token(open) != Some(&Token::LParen) {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let left_out = definition.left_out(open, clauses.tail);
     let has_query = definition.is_word(clauses.tail, "AS");
     let head = definition.before(if columns.is_some() { open } else { behind });
     let tail = definition.from(clauses.tail);
@@ -78,7 +81,7 @@ pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>, kind: usize) -> Result<
             }
             written.extend(own(") AS partitioned"));
             *tokens = written;
-            return Ok(());
+            return Ok(left_out);
         }
         None if !clauses.partitions.is_empty() => {
             return Err(Error::new(
@@ -91,7 +94,7 @@ pub(super) fn leave_out(tokens: &mut Vec<TokenWithSpan>, kind: usize) -> Result<
     }
     written.extend(tail);
     *tokens = written;
-    Ok(())
+    Ok(left_out)
 }
 
 /// The words of a `CREATE`.
@@ -122,6 +125,18 @@ impl Definition<'_> {
 
     fn are_words(&self, word: usize, names: &[&str]) -> bool {
         names.iter().enumerate().all(|(behind, name)| self.is_word(word + behind, name))
+    }
+
+    /// The clauses between two words that say something of a table which no answer shows.
+    fn left_out(&self, first: usize, end: usize) -> Vec<&'static str> {
+        let is_text = |word: usize| matches!(self.token(word), Some(Token::SingleQuotedString(_)));
+        let has = |name: &str| {
+            (first..end).any(|word| self.is_word(word, name) && (name != "COMMENT" || is_text(word + 1)))
+        };
+        ["CLUSTERED BY", "COMMENT", "OPTIONS", "TBLPROPERTIES"]
+            .into_iter()
+            .filter(|clause| has(clause.split(' ').next().unwrap_or(clause)))
+            .collect()
     }
 
     fn before(&self, word: usize) -> Vec<TokenWithSpan> {
