@@ -37,7 +37,7 @@ REFUSALS = [
     "__datafusion_extracted",
 ]
 
-# Each of these is as likely as the next; the last ones make batches end in the middle of everything.
+# Settings, and options that begin with `--`. Each of these is as likely as the next; small batches end in the middle of everything.
 SETTINGS = [
     [],
     ["datafusion.execution.target_partitions=4"],
@@ -46,6 +46,9 @@ SETTINGS = [
     ["datafusion.execution.batch_size=1", "datafusion.optimizer.prefer_hash_join=false"],
     ["datafusion.optimizer.repartition_joins=false", "datafusion.execution.batch_size=3"],
     ["yeoul.share_subplans=false"],
+    ["yeoul.filter_scans=false", "yeoul.order_joins=false"],
+    ["--memory=1GiB", "--threads=1"],
+    ["--memory=1GiB", "--threads=3", "datafusion.execution.batch_size=2"],
 ]
 
 COLUMNS = {"a": "int", "b": "int", "c": "text", "d": "date", "e": "bool", "f": "dec", "g": "time", "h": "float"}
@@ -620,7 +623,7 @@ def ours(folder: str, settings: list[str], statements: list[str]) -> tuple[list 
     views = "; ".join(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'" for table in TABLES)
     command = [binary(), "sql", "-q", "--format", "json"]
     for setting in settings:
-        command += ["--set", setting]
+        command += [setting] if setting.startswith("--") else ["--set", setting]
     try:
         ended = subprocess.run([*command, "-c", "; ".join([views, *statements])], capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX)
     except subprocess.TimeoutExpired:
