@@ -82,17 +82,23 @@ impl FilteredRows {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
+    /// Ends with the rows that are buffered. `started`: when the poll began that came to the end.
+    fn finish(&mut self, started: Instant) -> Result<()> {
         self.is_done = true;
         self.output.finish_buffered_batch()?;
         let Run { way, groups, rows } = self.run;
         if self.scan.is_asking() {
-            self.scan.choice.note(way, groups, rows, self.kept, self.nanos);
+            let nanos = self.nanos + started.elapsed().as_nanos() as u64;
+            self.scan.choice.note(way, groups, rows, self.kept, nanos);
         }
         Ok(())
     }
 
-    fn poll_kept(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+    fn poll_kept(
+        &mut self,
+        context: &mut Context<'_>,
+        started: Instant,
+    ) -> Poll<Option<Result<RecordBatch>>> {
         for _ in 0..EMPTY_BATCHES_IN_TURN {
             if let Some(batch) = self.output.next_completed_batch() {
                 return Poll::Ready(Some(Ok(batch)));
@@ -102,7 +108,7 @@ impl FilteredRows {
             }
             let pushed = match ready!(self.decoded.poll_next_unpin(context)) {
                 Some(batch) => batch.and_then(|batch| self.push(batch)),
-                None => self.finish(),
+                None => self.finish(started),
             };
             if let Err(error) = pushed {
                 self.is_done = true;
@@ -120,7 +126,7 @@ impl Stream for FilteredRows {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let started = Instant::now();
-        let polled = this.poll_kept(context);
+        let polled = this.poll_kept(context, started);
         this.nanos += started.elapsed().as_nanos() as u64;
         polled
     }
