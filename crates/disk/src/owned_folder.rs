@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -74,12 +74,29 @@ impl OwnedFolder {
 
 impl Drop for OwnedFolder {
     fn drop(&mut self) {
-        // A folder that cannot be emptied keeps its lock file, unlocked: the next one of its kind removes both.
-        if remove_content(&self.path).is_ok() {
-            drop(fs::remove_file(self.path.join(LOCK)));
-            drop(fs::remove_dir(&self.path));
+        for _ in 0..ROUNDS_MAX {
+            match remove(&self.path) {
+                Ok(()) => return,
+                // Another thread has just made or removed something there.
+                Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
+                    thread::sleep(PAUSE);
+                }
+                // A folder that cannot be emptied keeps its lock file, unlocked: the next one of its kind removes both.
+                Err(_) => return,
+            }
         }
     }
+}
+
+/// Removes a folder, its lock last. A folder that is not there is removed.
+fn remove(folder: &Path) -> io::Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    remove_content(folder)?;
+    // A round before may have removed it.
+    drop(fs::remove_file(folder.join(LOCK)));
+    fs::remove_dir(folder)
 }
 
 /// Removes all but the lock, and returns how many entries there were.
@@ -120,7 +137,7 @@ fn is_abandoned(folder: &Path) -> bool {
     match OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)) {
         Ok(lock) => lock.metadata().is_ok_and(|lock| lock.is_file()) && lock.try_lock().is_ok(),
         // Another process is just making it, or a late writer made it again after it was removed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let changed = fs::metadata(folder).and_then(|folder| folder.modified());
             changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age >= LOCKLESS_MAX))
         }
@@ -177,6 +194,34 @@ mod tests {
         let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn writers_that_are_left_keep_no_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        for round in 0..100 {
+            let folder = OwnedFolder::create(parent.path(), KIND).unwrap();
+            let data = folder.path().join("data");
+            fs::create_dir(&data).unwrap();
+            let begun = std::sync::Barrier::new(3);
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        begun.wait();
+                        // As a cancelled task does, it adds files and removes them until it no longer can.
+                        let mut files = Vec::new();
+                        for step in 0..20_000 {
+                            let Ok(file) = tempfile::NamedTempFile::new_in(&data) else { return };
+                            files.push(file);
+                            files.truncate(step % 20);
+                        }
+                    });
+                }
+                begun.wait();
+                drop(folder);
+            });
+            assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "round {round}");
+        }
     }
 
     #[test]
