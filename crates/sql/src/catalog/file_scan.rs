@@ -16,8 +16,10 @@ use datafusion_datasource::file_scan_config::output_partitioning_from_partition_
 use datafusion_datasource::file_sink_config::{FileOutputMode, FileSinkConfig};
 use futures::{StreamExt, TryStreamExt};
 
+use super::distinct_texts;
 use super::file_set::FileSet;
 use super::own_format::OwnFormat;
+use super::parquet_file::footer;
 use crate::copy::written_times::TimestampUnit;
 
 /// A scan of known files, planned as DataFusion's `ListingTable` does, except that it claims no order of rows. The order
@@ -79,6 +81,15 @@ impl FileScan<'_> {
                 let format = &self.found.format;
                 let meta = &file.object_meta;
                 statistics = format.infer_stats(self.state, store, Arc::clone(schema), meta).await?;
+                if self.found.url.scheme() == "file"
+                    && format.downcast_ref::<OwnFormat<ParquetFormat>>().is_some()
+                {
+                    // Elsewhere, to read the headers takes longer than a good plan saves.
+                    let footer = footer(self.state, store, meta).await?;
+                    let footers = self.state.runtime_env().cache_manager.get_file_metadata_cache();
+                    let file = (store.as_ref(), meta);
+                    distinct_texts::count(&mut statistics, schema, &footer, file, &footers).await;
+                }
             }
             let rows = statistics.num_rows;
             statistics

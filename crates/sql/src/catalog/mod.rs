@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod arrow_file;
 mod csv_columns;
+mod distinct_texts;
 pub(crate) mod exact_values;
 pub(crate) mod external_tables;
 mod file_scan;

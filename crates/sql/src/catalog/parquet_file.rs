@@ -160,7 +160,11 @@ fn refuse_intervals(file: &ObjectMeta, schema: &Schema) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
 }
 
-async fn footer(
+/// The footer of a file, from the session's cache if it is there.
+///
+/// # Errors
+/// The store's own, and the format's.
+pub(super) async fn footer(
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
