@@ -207,10 +207,12 @@ impl Condition {
 
     /// True once the operator that makes a filter has told something.
     fn is_filled(&self) -> bool {
-        let is_known = self.keys.as_ref().is_some_and(|keys| keys.is_known());
-        is_known
-            || !self.on_batch.is::<DynamicFilterPhysicalExpr>()
-            || self.on_batch.snapshot_generation() > 1
+        let is_known = self.keys.as_ref().map(|keys| keys.is_known());
+        let is_told = match self.on_batch.is::<DynamicFilterPhysicalExpr>() {
+            true => self.on_batch.snapshot_generation() > 1,
+            false => is_known.is_none(),
+        };
+        is_told || is_known == Some(true)
     }
 
     /// True if it takes less time to copy the rows that are left of so many, and to ask these.
@@ -328,10 +330,10 @@ fn without_routing(filter: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Kind::Filter if self.estimate().is_some() => f.write_str("RecordedKeys")?,
-            Kind::Filter => f.write_str("DynamicFilter")?,
-            _ => self.on_batch.fmt_sql(f)?,
+        match (self.on_batch.is::<DynamicFilterPhysicalExpr>(), self.estimate()) {
+            (true, Some(_)) => f.write_str("RecordedKeys")?,
+            (true, None) => f.write_str("DynamicFilter")?,
+            (false, _) => self.on_batch.fmt_sql(f)?,
         }
         if let Some((share, nanos)) = self.measured.share_and_nanos() {
             write!(f, ": kept {:.1} %, {nanos:.1} ns", share * 100.0)?;

@@ -143,7 +143,8 @@ impl PhysicalExpr for IsRecorded {
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
+        self.column.fmt_sql(f)?;
+        f.write_str(" IN (recorded keys)")
     }
 }
 

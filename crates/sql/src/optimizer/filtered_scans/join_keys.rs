@@ -15,36 +15,38 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::operators::recorded_keys::{KeySet, RecordedKeysExec, is_recorded};
 
-/// The keys of joins, by the number of the filter with which a join filters scans.
-pub(super) type JoinKeys = HashMap<u64, Arc<KeySet>>;
+/// A key of a join: the number of the filter with which the join filters scans, and the place of the key among the join's.
+pub(super) type JoinKey = (u64, usize);
 
-/// The sets that joins of one key can fill: those whose filter reaches a scan that knows the range of the column.
+/// The keys of joins that are recorded.
+pub(super) type JoinKeys = HashMap<JoinKey, Arc<KeySet>>;
+
+/// The sets that joins can fill, one for each key: of those whose filter reaches a scan that knows the range of the key's column.
 pub(super) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Result<JoinKeys> {
-    let mut ranges: HashMap<u64, Option<(i64, i64)>> = HashMap::new();
-    let mut partitions: HashMap<u64, usize> = HashMap::new();
+    let mut ranges: HashMap<JoinKey, Option<(i64, i64)>> = HashMap::new();
+    let mut partitions: HashMap<JoinKey, usize> = HashMap::new();
     plan.apply(|node| {
-        if let Some((id, _)) = single_key(node)? {
-            let join = node.children();
-            partitions.insert(id, join[0].output_partitioning().partition_count());
+        for (key, _) in keys_of(node)? {
+            partitions.insert(key, node.children()[0].output_partitioning().partition_count());
         }
         let scan = node.downcast_ref::<DataSourceExec>();
         if let Some((config, source)) =
             scan.and_then(DataSourceExec::downcast_to_file_source::<ParquetSource>)
         {
-            for (id, column) in filters(source) {
+            for (key, column) in filtered_columns(source) {
                 let range = range(config, &column);
                 let joined = |known: &Option<(i64, i64)>| {
                     known.zip(range).map(|(known, range)| (known.0.min(range.0), known.1.max(range.1)))
                 };
-                let known = ranges.get(&id).map_or(range, joined);
-                ranges.insert(id, known);
+                let known = ranges.get(&key).map_or(range, joined);
+                ranges.insert(key, known);
             }
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    let set = |(id, range): (u64, Option<(i64, i64)>)| {
+    let set = |(key, range): (JoinKey, Option<(i64, i64)>)| {
         let (first, last) = range?;
-        Some((id, Arc::new(KeySet::new(first, last, *partitions.get(&id)?)?)))
+        Some((key, Arc::new(KeySet::new(first, last, *partitions.get(&key)?)?)))
     };
     Ok(ranges.into_iter().filter_map(set).collect())
 }
@@ -54,35 +56,52 @@ pub(super) fn recording(
     node: Arc<dyn ExecutionPlan>,
     keys: &JoinKeys,
 ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let Some((id, key)) = single_key(&node)? else { return Ok(Transformed::no(node)) };
-    let Some(set) = keys.get(&id) else { return Ok(Transformed::no(node)) };
+    let recorded: Vec<_> =
+        keys_of(&node)?.into_iter().filter_map(|(at, key)| Some((key, keys.get(&at)?))).collect();
+    if recorded.is_empty() {
+        return Ok(Transformed::no(node));
+    }
     let mut sides: Vec<Arc<dyn ExecutionPlan>> = node.children().into_iter().cloned().collect();
-    sides[0] = Arc::new(RecordedKeysExec::new(Arc::clone(&sides[0]), key, Arc::clone(set)));
+    for (key, set) in recorded {
+        sides[0] = Arc::new(RecordedKeysExec::new(Arc::clone(&sides[0]), key, Arc::clone(set)));
+    }
     let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     node.replace_children(sides, recompute).map(Transformed::yes)
 }
 
-/// The number of the filter of a join that compares one key, of a type that is recorded, and the key of its build side.
-fn single_key(node: &Arc<dyn ExecutionPlan>) -> Result<Option<(u64, Arc<dyn PhysicalExpr>)>> {
-    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(None) };
-    let id = node.dynamic_expressions_produced().first().and_then(|filter| filter.expression_id());
-    let (Some(id), [(left, right)]) = (id, join.on()) else { return Ok(None) };
-    let (left_type, right_type) =
-        (left.data_type(&join.left().schema())?, right.data_type(&join.right().schema())?);
-    let is_recorded = left_type == right_type && is_recorded(&left_type);
-    Ok(is_recorded.then(|| (id, Arc::clone(left))))
+/// The keys of a join's build side that have a type that is recorded.
+fn keys_of(node: &Arc<dyn ExecutionPlan>) -> Result<Vec<(JoinKey, Arc<dyn PhysicalExpr>)>> {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Vec::new()) };
+    let filters = node.dynamic_expressions_produced();
+    let Some((filter, id)) = filters.first().and_then(|filter| Some((filter, filter.expression_id()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let compared = filter.children();
+    let mut keys = Vec::new();
+    for (place, (left, right)) in join.on().iter().enumerate() {
+        let (left_type, right_type) =
+            (left.data_type(&join.left().schema())?, right.data_type(&join.right().schema())?);
+        // A scan knows the places of keys by the filter.
+        let is_in_place = compared.get(place).is_some_and(|key| key.eq(&right));
+        if is_in_place && left_type == right_type && is_recorded(&left_type) {
+            keys.push(((id, place), Arc::clone(left)));
+        }
+    }
+    Ok(keys)
 }
 
-/// The filters of joins on one column of a table that reach its scan.
-fn filters(source: &ParquetSource) -> Vec<(u64, Column)> {
-    let predicate = source.filter();
-    let parts = predicate.iter().flat_map(split_conjunction);
-    let filter = |part: &Arc<dyn PhysicalExpr>| {
-        let filter = part.downcast_ref::<DynamicFilterPhysicalExpr>()?;
-        let [column] = &*filter.children() else { return None };
-        Some((part.expression_id()?, column.downcast_ref::<Column>()?.clone()))
-    };
-    parts.filter_map(filter).collect()
+/// The columns of a table that filters of joins which reach its scan compare, with the keys that these are compared with.
+fn filtered_columns(source: &ParquetSource) -> Vec<(JoinKey, Column)> {
+    let mut columns = Vec::new();
+    for part in source.filter().iter().flat_map(split_conjunction) {
+        let filter = part.downcast_ref::<DynamicFilterPhysicalExpr>();
+        let Some((filter, id)) = filter.zip(part.expression_id()) else { continue };
+        for (place, key) in filter.children().into_iter().enumerate() {
+            columns.extend(key.downcast_ref::<Column>().map(|column| ((id, place), column.clone())));
+        }
+    }
+    columns
 }
 
 /// The least and the greatest number of a column, by the footers of the files. Where these are wrong, more rows are kept.

@@ -25,7 +25,8 @@ use super::safe_conditions::is_safe;
 use crate::memory::measured_function::makes_large_values;
 use crate::operators::filtered_parquet::FilteredParquet;
 use crate::operators::filtered_parquet::conditions::{Condition, Kind};
-use join_keys::JoinKeys;
+use crate::operators::recorded_keys::{IsRecorded, KeySet};
+use join_keys::{JoinKey, JoinKeys};
 
 /// Makes Parquet scans with filters, and the filters directly above them, [`FilteredParquet`]s. Other rules match on the scan's type, and
 /// run before.
@@ -252,10 +253,16 @@ impl Asked {
         let filters = self.filters.iter().map(|filter| {
             // Otherwise it would depend on what is measured whether a condition fails.
             let on_table = if may_fail { None } else { self.while_decoding(filter, &schema)? };
-            let keys = filter.expression_id().and_then(|id| keys.get(&id)).cloned();
+            let keys = sole_key(filter).and_then(|key| keys.get(&key)).cloned();
             Condition::new(Arc::clone(filter), on_table, Kind::Filter, keys, &schema)
         });
-        own.chain(filters).collect()
+        // Of several keys, each is asked for by itself, which takes less time than to ask for all together.
+        let recorded = self.filters.iter().filter(|filter| sole_key(filter).is_none());
+        let recorded = recorded.flat_map(|filter| recorded_keys(filter, keys)).map(|(recorded, set)| {
+            let on_table = if may_fail { None } else { self.while_decoding(&recorded, &schema)? };
+            Condition::new(recorded, on_table, Kind::Filter, Some(set), &schema)
+        });
+        own.chain(recorded).chain(filters).collect()
     }
 
     /// A condition on columns of the table, if a reader can ask it while it decodes. Floats are not among them: it would skip row groups
@@ -272,6 +279,25 @@ impl Asked {
         let on_table = self.columns.on_table(condition)?;
         Ok(on_table.filter(|condition| can_expr_be_pushed_down_with_schemas(condition, &self.columns.table)))
     }
+}
+
+/// The key of a filter of a join that has one.
+fn sole_key(filter: &Arc<dyn PhysicalExpr>) -> Option<JoinKey> {
+    (filter.children().len() == 1).then(|| Some((filter.expression_id()?, 0)))?
+}
+
+/// The conditions that columns which a filter of a join compares are among the recorded keys.
+fn recorded_keys(
+    filter: &Arc<dyn PhysicalExpr>,
+    keys: &JoinKeys,
+) -> Vec<(Arc<dyn PhysicalExpr>, Arc<KeySet>)> {
+    let Some(id) = filter.expression_id() else { return Vec::new() };
+    let columns = filter.children().into_iter().enumerate();
+    let recorded = columns.filter_map(|(place, column)| {
+        let set = keys.get(&(id, place))?;
+        Some((Arc::new(IsRecorded::new(Arc::clone(column), Arc::clone(set))) as _, Arc::clone(set)))
+    });
+    recorded.collect()
 }
 
 #[cfg(test)]
