@@ -45,7 +45,7 @@ SETTINGS = [
     ["datafusion.execution.batch_size=2", "datafusion.execution.target_partitions=3"],
     ["datafusion.execution.batch_size=1", "datafusion.optimizer.prefer_hash_join=false"],
     ["datafusion.optimizer.repartition_joins=false", "datafusion.execution.batch_size=3"],
-    ["yeoul.share_subplans=false"],
+    ["yeoul.share_subplans=false", "yeoul.grouping_levels=false"],
     ["yeoul.filter_scans=false", "yeoul.order_joins=false"],
     ["--memory=1GiB", "--threads=1"],
     ["--memory=1GiB", "--threads=3", "datafusion.execution.batch_size=2"],

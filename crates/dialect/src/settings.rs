@@ -25,10 +25,13 @@ pub enum Switch {
     ShareSubplans,
     /// `yeoul.filter_scans`: Parquet scans ask conditions and filters of their rows in the way that they measure to be the fastest.
     FilterScans,
+    /// `yeoul.grouping_levels`: grouping sets are computed from the groups of larger ones.
+    GroupingLevels,
 }
 
 impl Switch {
-    const ALL: [Self; 4] = [Self::WrapIntegers, Self::OrderJoins, Self::ShareSubplans, Self::FilterScans];
+    const ALL: [Self; 5] =
+        [Self::WrapIntegers, Self::OrderJoins, Self::ShareSubplans, Self::FilterScans, Self::GroupingLevels];
 
     /// The key behind [`Settings::PREFIX`].
     const fn key(self) -> &'static str {
@@ -37,13 +40,14 @@ impl Switch {
             Self::OrderJoins => "order_joins",
             Self::ShareSubplans => "share_subplans",
             Self::FilterScans => "filter_scans",
+            Self::GroupingLevels => "grouping_levels",
         }
     }
 
     const fn is_on_at_first(self) -> bool {
         match self {
             Self::WrapIntegers => false,
-            Self::OrderJoins | Self::ShareSubplans | Self::FilterScans => true,
+            Self::OrderJoins | Self::ShareSubplans | Self::FilterScans | Self::GroupingLevels => true,
         }
     }
 
@@ -60,6 +64,9 @@ impl Switch {
             }
             Self::FilterScans => {
                 "Should scans of Parquet files ask conditions, and filters of joins, of their rows, in the way that they measure to be the fastest? Otherwise filters of joins only skip row groups."
+            }
+            Self::GroupingLevels => {
+                "Should each set of GROUPING SETS, ROLLUP and CUBE be computed from the groups of a larger one? Otherwise each is computed from the rows."
             }
         }
     }

@@ -9,7 +9,8 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStreamBuilder, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -19,6 +20,7 @@ use yeoul_memory::ProcessMemory;
 use crate::copy::staged_copy::StagedCopy;
 use crate::memory::pool::PromisePool;
 use crate::operators::shared_subplan;
+use crate::optimizer::ShownEstimates;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
 use crate::{Error, Result};
@@ -165,7 +167,14 @@ impl Query {
     /// Plans the query and starts it.
     pub(crate) async fn start(self) -> Result<Answer> {
         let plan = self.state.create_physical_plan(&self.logical).await?;
-        let stream = on_own_task(execute_stream(Arc::clone(&plan), self.state.task_ctx())?);
+        let mut stream = execute_stream(Arc::clone(&plan), self.state.task_ctx())?;
+        if let Some(analyze) = plan.downcast_ref::<AnalyzeExec>() {
+            let estimates = ShownEstimates::of(analyze.input());
+            let schema = stream.schema();
+            let shown = stream.map(move |batch| estimates.put_into(&batch?));
+            stream = Box::pin(RecordBatchStreamAdapter::new(schema, shown));
+        }
+        let stream = on_own_task(stream);
         let watch = Watch::new(plan);
         let schema = stream.schema();
         let is_plan = matches!(self.logical, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));

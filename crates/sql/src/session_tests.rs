@@ -5,6 +5,7 @@ mod contradictions;
 mod external_tables;
 mod filtered_scans;
 mod floats;
+mod grouping_levels;
 mod growing_states;
 mod join_orders;
 mod large_parquet;
@@ -89,6 +90,21 @@ impl Bench {
 
     fn sql(&self, sql: &str) -> String {
         self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The sorted rows of a statement, or its error.
+    fn sorted_rows(&self, sql: &str) -> Result<Vec<String>, String> {
+        let table = self.try_sql(sql).map_err(|error| error.to_string())?;
+        let mut rows: Vec<String> = table.lines().map(str::to_owned).collect();
+        rows.sort();
+        Ok(rows)
+    }
+
+    /// The sorted rows of a statement, or its error, and its plan, with a setting on or off.
+    fn answered_with(&self, setting: &str, is_on: bool, sql: &str) -> (Result<Vec<String>, String>, String) {
+        self.sql(&format!("SET {setting} = {is_on}"));
+        let plan = self.sql(&format!("EXPLAIN {sql}"));
+        (self.sorted_rows(sql), plan)
     }
 
     /// The notices of a statement that is read to its end.
@@ -313,6 +329,7 @@ fn reset_gives_back_what_the_session_started_with() {
         ("yeoul.order_joins", "false"),
         ("yeoul.share_subplans", "false"),
         ("yeoul.filter_scans", "false"),
+        ("yeoul.grouping_levels", "false"),
     ] {
         let before = value(name);
         bench.sql(&format!("SET {name} = {other}"));

@@ -3,6 +3,7 @@
 //! - [`copy_claims`]: has operators above large values ask for the memory of their copies;
 //! - [`estimates`]: the rows of plans, by the footers of files; [`join_order`]: the order of joins, by these;
 //! - [`filtered_scans`]: scans that ask conditions and filters of their rows;
+//! - [`grouping_levels`]: has grouping sets computed from larger ones;
 //! - [`round_limits`]: stops recursive queries that never end;
 //! - [`safe_conditions`]: conditions that cannot fail;
 //! - [`share_subplans`]: equal parts of a query, computed once;
@@ -13,6 +14,7 @@
 mod copy_claims;
 mod estimates;
 mod filtered_scans;
+mod grouping_levels;
 mod join_order;
 mod round_limits;
 mod safe_conditions;
@@ -30,6 +32,8 @@ use yeoul_dialect::rules::Step::{self, Before, Behind, First, Last};
 use yeoul_dialect::rules::in_order;
 use yeoul_dialect::{LogicalRule, PhysicalRule};
 
+pub(crate) use estimates::ShownEstimates;
+
 /// The rules that run once on the physical plan of a whole query, whoever runs its stages.
 pub(crate) const PLANNING: [Step<PhysicalRule>; 1] =
     // That one chooses the sides of joins by estimates of its own; all later ones find what these joins need.
@@ -46,9 +50,11 @@ const SHOWING: [Step<PhysicalRule>; 1] =
     [Last(|| Arc::new(share_subplans::ShownSubplans))];
 
 /// The rules that run once on each physical plan, or on each stage of one.
-pub(crate) const PHYSICAL: [Step<PhysicalRule>; 5] = [
+pub(crate) const PHYSICAL: [Step<PhysicalRule>; 6] = [
     // Others match on a scan's type, which it changes.
     Before("LimitedGroups", || Arc::new(filtered_scans::FilteredScans)),
+    // Limits of groups go into the aggregates that it changes.
+    Last(|| Arc::new(grouping_levels::GroupingLevels)),
     Last(|| Arc::new(state_batches::StateBatches)),
     Last(|| Arc::new(round_limits::RoundLimits)),
     // Others match on the inputs of operators.
@@ -110,11 +116,12 @@ mod tests {
     fn each_rule_stands_where_the_table_has_it() {
         let physical = physical_names(&state());
         assert_eq!(
-            physical[physical.len() - 7..],
+            physical[physical.len() - 8..],
             [
                 "UnboundedFloats",
                 "FilteredScans",
                 "LimitedGroups",
+                "GroupingLevels",
                 "StateBatches",
                 "RoundLimits",
                 "CopyClaims",

@@ -7,10 +7,7 @@ use super::answers::benches;
 /// The sorted rows of a statement, or its error, with the scans' own way of asking or the library's.
 fn answered(bench: &Bench, sql: &str, is_on: bool) -> Result<Vec<String>, String> {
     bench.sql(&format!("SET yeoul.filter_scans = {is_on}"));
-    let table = bench.try_sql(sql).map_err(|error| error.to_string())?;
-    let mut rows: Vec<String> = table.lines().map(str::to_owned).collect();
-    rows.sort();
-    Ok(rows)
+    bench.sorted_rows(sql)
 }
 
 /// Files of 20,000 rows in row groups of 1,000, read in batches of 100: numbers in order and in disorder, nulls, floats, text and days.
@@ -153,6 +150,22 @@ fn scans_ask_recorded_keys() {
         assert!(plan.contains("RecordedKeysExec: k"), "{plan}");
         let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "RecordedKeys: kept");
         assert!(rows_of(&line) <= 300.0, "{line}");
+    }
+}
+
+/// Of 50 keys, and of 50 other numbers of which nearly all rows have one.
+#[test]
+fn scans_ask_each_of_several_recorded_keys() {
+    for bench in benches() {
+        filled(&bench);
+        let sql = "SELECT count(*) AS c, sum(f.n) AS s FROM '~/facts.parquet' AS f
+            JOIN (SELECT * FROM '~/keys.parquet' WHERE k < 1850) AS k ON f.m = k.m AND f.k = k.k";
+        assert_eq!(answered(&bench, sql, true), answered(&bench, sql, false));
+        bench.sql("SET yeoul.filter_scans = true");
+        let plan = bench.sql(&format!("EXPLAIN {sql}"));
+        assert!(plan.contains("RecordedKeysExec: k") && plan.contains("RecordedKeysExec: m"), "{plan}");
+        let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "[k IN (recorded keys)");
+        assert!(rows_of(&line) <= 100.0, "{line}");
     }
 }
 

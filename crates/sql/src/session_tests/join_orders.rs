@@ -22,15 +22,7 @@ impl Numbers {
 
 /// The sorted rows of a statement, and its plan, with the rule on or off.
 fn answered(bench: &Bench, sql: &str, is_on: bool) -> (Result<Vec<String>, String>, String) {
-    bench.sql(&format!("SET yeoul.order_joins = {is_on}"));
-    let plan = bench.sql(&format!("EXPLAIN {sql}"));
-    let answer = bench.try_sql(sql).map_err(|error| error.to_string());
-    let rows = answer.map(|table| {
-        let mut rows: Vec<String> = table.lines().map(str::to_owned).collect();
-        rows.sort();
-        rows
-    });
-    (rows, plan)
+    bench.answered_with("yeoul.order_joins", is_on, sql)
 }
 
 /// Asserts that a statement has the same answer in both orders; true if they differ.
@@ -46,6 +38,20 @@ fn depth(plan: &str, file: &str) -> usize {
     let mut depths =
         plan.lines().filter(|line| line.contains(file)).filter_map(|line| line.find("DataSourceExec"));
     depths.next_back().unwrap_or_else(|| panic!("{file}: {plan}"))
+}
+
+#[test]
+fn estimated_rows_are_shown_beside_those_that_came() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT value AS n, value % 10 AS k FROM generate_series(1, 1000)) TO '~/t.parquet'");
+    let plan =
+        bench.sql("EXPLAIN ANALYZE SELECT k, count(*) AS c FROM '~/t.parquet' WHERE n <= 100 GROUP BY k");
+    let line = |name: &str| {
+        let mut lines = plan.lines().filter(|line| line.contains(name));
+        lines.next().unwrap_or_else(|| panic!("{name}: {plan}")).to_owned()
+    };
+    assert!(line("FilterExec").contains("metrics=[estimated_rows=100, output_rows=100,"), "{plan}");
+    assert!(line("FinalPartitioned").contains("metrics=[estimated_rows=10, output_rows=10,"), "{plan}");
 }
 
 /// A snowflake like that of TPC-DS Q72: sales and an inventory, both large, meet in the item of the statement's first join, and the
@@ -266,5 +272,23 @@ fn files_without_statistics_and_without_rows_are_joined() {
                  JOIN '~/b.json' AS b ON b.k = c1.k JOIN '~/a.csv' AS a ON a.k = c2.k GROUP BY a.v"
             ),
         );
+    }
+}
+
+/// Of 7 texts, one is a seventh of the rows; a name is one of all.
+#[test]
+fn distinct_texts_are_known_by_dictionaries() {
+    let bench = Bench::new();
+    bench.sql("SET datafusion.execution.parquet.max_row_group_size = 3000");
+    bench.sql(
+        "COPY (SELECT 'kind ' || (value % 7) AS kind, 'name ' || value AS name, CASE WHEN value % 2 = 0 THEN 'x' END AS half
+         FROM generate_series(1, 7000)) TO '~/t.parquet'",
+    );
+    for (condition, estimated) in
+        [("kind = 'kind 3'", "1.00 K"), ("name = 'name 4'", "1"), ("half = 'x'", "3.50 K")]
+    {
+        let plan = bench.sql(&format!("EXPLAIN ANALYZE SELECT * FROM '~/t.parquet' WHERE {condition}"));
+        let rows = format!("metrics=[estimated_rows={estimated}, output_rows={estimated},");
+        assert!(plan.contains(&rows), "{condition}: {plan}");
     }
 }

@@ -6,12 +6,14 @@
 //! - [`joins`]: the rows of two sides joined;
 //! - [`plans`]: the rows of an operator, by its inputs;
 //! - [`numbers`]: values as numbers;
+//! - [`shown`]: estimates in `EXPLAIN ANALYZE`;
 //! - [`work`]: the work of a plan.
 
 mod filters;
 mod joins;
 mod numbers;
 mod plans;
+mod shown;
 mod work;
 
 use datafusion::common::ColumnStatistics;
@@ -20,6 +22,7 @@ use datafusion::common::stats::Precision;
 pub(super) use filters::{kept, selectivity};
 pub(super) use joins::{Match, joined_rows, tested_share};
 pub(super) use plans::{absent, of_plan};
+pub(crate) use shown::ShownEstimates;
 pub(super) use work::{SHARED, work};
 
 use self::numbers::{number, step};

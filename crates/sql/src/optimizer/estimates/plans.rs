@@ -23,6 +23,7 @@ use super::joins::{Match, joined_rows, tested_share};
 use super::numbers::number;
 use super::{ColumnEstimate, Estimate};
 use crate::operators::filtered_parquet::FilteredParquet;
+use crate::operators::grouping_levels::GroupingLevelsExec;
 use crate::operators::shared_subplan::SharedSubplanExec;
 
 /// Bytes of a row in a file that does not say how many rows it has.
@@ -75,6 +76,10 @@ fn of_operator(plan: &Arc<dyn ExecutionPlan>) -> Option<Estimate> {
     }
     if let Some(reader) = plan.downcast_ref::<SharedSubplanExec>() {
         return of_plan(reader.subplan().input());
+    }
+    if let Some(sets) = plan.downcast_ref::<GroupingLevelsExec>() {
+        let groups = of_any(plan, width)?;
+        return Some(Estimate { rows: groups.rows * sets.count() as f64, ..groups });
     }
     if plan.is::<EmptyExec>() {
         return Some(Estimate::of_rows(0.0, width));
