@@ -27,11 +27,13 @@ use crate::time::{
     calendar_functions, date_format, strftime_functions, time_functions, time_series, time_zone,
 };
 use crate::types::map_types::MapTypes;
+use crate::types::spark_assertions::Assertion;
 use crate::types::spark_element::SparkElement;
+use crate::types::spark_hashes::HashOf;
 use crate::types::spark_values::SparkValue;
 use crate::types::type_name::TypeOf;
 use crate::types::{list_functions, substr};
-use crate::{Result, aggregates, json, lists, names, numbers, parse, plan, refuse, rules, text};
+use crate::{Result, aggregates, json, lists, names, numbers, parse, plan, refuse, rules, sketches, text};
 
 /// Place of nulls in `ORDER BY` where a statement names none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,6 +234,7 @@ impl Dialect {
         json::register(&mut state)?;
         lists::register(&mut state)?;
         aggregates::register(&mut state)?;
+        sketches::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
         let of_times = ParseByPattern::all().into_iter().chain(InUnits::all()).chain(ClockFunction::all());
         for function in of_times {
@@ -246,6 +249,10 @@ impl Dialect {
         }
         state.register_udf(SparkFloat::shared(FloatOperator::Quotient))?;
         state.register_udf(SparkFloat::shared(FloatOperator::Remainder))?;
+        state.register_udf(Arc::new(Assertion.into()))?;
+        for function in HashOf::all() {
+            state.register_udf(function)?;
+        }
         for function in SparkValue::all() {
             state.register_udf(function)?;
         }

@@ -28,7 +28,7 @@
 //! - [`refuse`]: every clause is honoured or refused;
 //! - [`names`]: the tables and columns that names stand for;
 //! - [`plan`]: a statement becomes a plan;
-//! - [`subqueries`], [`aggregates`], [`json`], [`numbers`], [`text`], [`time`], [`types`]: the functions and rules that give a plan the meaning of SQL;
+//! - [`subqueries`], [`aggregates`], [`json`], [`numbers`], [`sketches`], [`text`], [`time`], [`types`]: the functions and rules that give a plan the meaning of SQL;
 //! - [`rules`]: the order of all rules, and those that mend what DataFusion's rules break;
 //! - [`error`]: DataFusion's errors, in words for people; [`suggest`]: the name that a person probably meant;
 //! - [`syntax`]: statements and their tokens, for a part that has statements of its own;
@@ -54,6 +54,7 @@ mod rewrite;
 pub mod rules;
 pub mod sent;
 pub mod settings;
+mod sketches;
 mod subqueries;
 pub mod suggest;
 pub mod syntax;

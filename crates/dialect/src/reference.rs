@@ -62,6 +62,15 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | `TIME` with more than six digits of a second | nine digits; in functions and casts to numbers six | six digits |
 | `to_date` and `to_timestamp` by a pattern with a zone, `X`, `Z`, `VV` | an error | an instant |
 | `try_add`, `try_subtract`, `try_multiply` of decimals, dates and intervals, `bround` of decimals | an error | answers |
+| sketches (`theta_…`, `hll_…`, `kll_…`) | counts and quantiles are exact while a sketch holds all values; beyond that they are estimates, which may be others; the bytes of a sketch are those of Apache's library for Rust, without collations; `kll_sketch_to_string_…` of more values than `k` is an error | estimates and bytes of the library for Java |
+| `rand`, `randn`, `randstr`, `uniform` with a seed | Spark's numbers, in the order of the rows of a batch, to whose seed its number is added | in the order of the rows of a partition, to whose seed its number is added |
+| `approx_percentile` | exact | within the accuracy |
+| `histogram_numeric` of several batches | bins that were joined in their order | bins that were joined by partitions |
+| `monotonically_increasing_id`, `spark_partition_id` | numbers of the rows from 0 on; there is one partition | numbers by partitions |
+| `hash` and `xxhash64` of maps and intervals, `to_json` and `to_csv` of intervals, times of day and `BINARY` | errors | answers |
+| `from_json`, `from_csv` | options: `dateFormat`, `timestampFormat`, `sep`, `mode = PERMISSIVE`; errors for a name twice in an object, texts in single quotes, numbers as timestamps, quotes in CSV, types of intervals; names without regard to case are not found | answers |
+| `schema_of_json`, `schema_of_csv` | of constants; errors for lists of different nested values and for values of CSV that may be times | answers |
+| `GEOGRAPHY`, `GEOMETRY` | no types: `st_asbinary` and `st_srid` of `st_geogfromwkb(bytes)`, `st_geomfromwkb(bytes)` and `st_setsrid` of these, of points; all else is an error | types |
 | functions that Spark refuses for the type of an argument | may answer | an error |
 | headings of columns | the text of the expression as it was read | the text that Spark makes of it |
 | `yeoul.dialect` set within a script | quotes and backslashes divide the script as in the dialect at its start | – |

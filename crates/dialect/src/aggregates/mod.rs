@@ -1,10 +1,14 @@
 //! Aggregate functions that DataFusion has not.
 //!
+//! - [`bitmaps`]: bitmaps of Spark; [`numeric_histogram`]: `histogram_numeric`; [`ranked_values`]: values by their rank;
 //! - [`value_counts`]: `mode`, `histogram` and `entropy`, of how often each value occurs;
 //! - [`moments`]: the arithmetic of `skewness` and `kurtosis`; [`moment_functions`]: these functions, and `product`.
 
+mod bitmaps;
 mod moment_functions;
 mod moments;
+mod numeric_histogram;
+mod ranked_values;
 mod value_counts;
 
 use std::sync::Arc;
@@ -24,7 +28,11 @@ use crate::Error;
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let of_counts = value_counts::ValueCounts::ALL.map(AggregateUDF::from);
     let of_moments = moment_functions::MomentFunction::ALL.map(AggregateUDF::from);
-    for function in of_counts.into_iter().chain(of_moments) {
+    let of_ranks = ranked_values::RankedValue::ALL.map(AggregateUDF::from);
+    let of_bits = bitmaps::Bitmap::ALL.map(AggregateUDF::from);
+    state.register_udaf(Arc::new(numeric_histogram::NumericHistogram.into()))?;
+    state.register_udf(Arc::new(bitmaps::BitmapCount.into()))?;
+    for function in of_counts.into_iter().chain(of_moments).chain(of_ranks).chain(of_bits) {
         state.register_udaf(Arc::new(function))?;
     }
     Ok(())

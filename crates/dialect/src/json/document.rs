@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use yeoul_base::ErrorKind;
 
+use crate::types::spark_values::double_text;
 use crate::{Error, Result};
 
 /// Blanks between the tokens of JSON.
@@ -108,6 +109,40 @@ impl<'a> Json<'a> {
                 let end = text_end(self.0, at);
                 compact.push_str(&shortest(&self.0[at..end]));
                 at = end;
+            } else {
+                if !BLANKS.contains(&letter) {
+                    compact.push(letter);
+                }
+                at += 1;
+            }
+        }
+        compact
+    }
+
+    /// The value without blanks, with numbers as Java's Jackson writes them: fractions as a DOUBLE has them.
+    pub fn compact_as_java(self) -> String {
+        let mut compact = String::with_capacity(self.0.len());
+        let mut at = 0;
+        while at < self.0.len() {
+            let letter = char::from(self.0.as_bytes()[at]);
+            let rest = &self.0[at..];
+            if letter == '"' {
+                let end = text_end(self.0, at);
+                compact.push_str(&shortest(&self.0[at..end]));
+                at = end;
+            } else if letter == '-' || letter.is_ascii_digit() {
+                let is_part = |letter: char| letter.is_ascii_digit() || "+-.eE".contains(letter);
+                let number = &rest[..rest.find(|letter| !is_part(letter)).unwrap_or(rest.len())];
+                match number.parse::<f64>() {
+                    Ok(value) if number.contains(['.', 'e', 'E']) && value.is_finite() => {
+                        compact.push_str(&double_text(value));
+                    }
+                    Ok(value) if number.contains(['.', 'e', 'E']) => {
+                        compact.push_str(&format!("\"{}\"", double_text(value)));
+                    }
+                    _ => compact.push_str(number),
+                }
+                at += number.len();
             } else {
                 if !BLANKS.contains(&letter) {
                     compact.push(letter);
@@ -238,6 +273,10 @@ mod tests {
         let json = Json::read(text).unwrap();
         assert_eq!(json.kind(), Kind::Object);
         assert_eq!(json.compact(), r#"{"a":[1.50,-2e3,"xA/\n",{}],"bc":null,"a":true}"#);
+        assert_eq!(
+            Json::read(r#"[1.50, -2e3, 7, "1.50", {"a": 1e400}]"#).unwrap().compact_as_java(),
+            r#"[1.5,-2000.0,7,"1.50",{"a":"Infinity"}]"#
+        );
         let members: Vec<_> = json.members().map(|(name, value)| (name.into_owned(), value.kind())).collect();
         let expected = [("a", Kind::Array), ("bc", Kind::Null), ("a", Kind::Boolean)];
         assert_eq!(members, expected.map(|(name, kind)| (name.to_owned(), kind)));

@@ -65,6 +65,21 @@ impl SparkFunction {
     }
 }
 
+/// The value with which a text begins; `None` if the text is no JSON, and for one without a value.
+///
+/// # Errors
+/// `Invalid` for a text in single quotes and for words such as NaN, which Spark reads.
+pub(super) fn lenient_value(text: &str) -> Result<Option<Json<'_>>> {
+    let found = value(text)?;
+    let has_words = |text: &str| text.contains("NaN") || text.contains("INF") || text.contains("Infinity");
+    if found.is_none() && has_words(text) {
+        let error =
+            Error::new(ErrorKind::Invalid, "not supported: JSON with NaN or infinities that are no texts");
+        return Err(error.with_hint("write \"NaN\" in double quotes").into());
+    }
+    Ok(found)
+}
+
 /// The value with which a text begins; `None` if the text is no JSON.
 ///
 /// # Errors

@@ -17,7 +17,7 @@
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`regression`]: the function `regr_r2`;
-//! - [`spark_operators`]: `/` and `div` of Spark; [`spark_numbers`]: its functions.
+//! - [`spark_operators`]: `/` and `div` of Spark; [`spark_numbers`]: its functions; [`spark_random`]: its random numbers.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
 //! is done otherwise.
@@ -47,6 +47,7 @@ mod rounding;
 mod spark_bits;
 mod spark_numbers;
 pub(crate) mod spark_operators;
+mod spark_random;
 mod sums;
 
 pub use checked_results::{contains_float, one_nan};
@@ -68,7 +69,9 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;
-    for function in spark_numbers::Kind::all().chain(spark_bits::Kind::all()) {
+    for function in
+        spark_numbers::Kind::all().chain(spark_bits::Kind::all()).chain(spark_random::SparkRandom::all())
+    {
         state.register_udf(Arc::new(function))?;
     }
     let signum = state.udf("signum")?;

@@ -10,8 +10,16 @@ use super::template;
 use super::visit::each_expression;
 
 /// The functions.
-const NAMES: [&str; 7] =
-    ["explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer", "stack"];
+const NAMES: [&str; 8] = [
+    "explode",
+    "explode_outer",
+    "inline",
+    "inline_outer",
+    "json_tuple",
+    "posexplode",
+    "posexplode_outer",
+    "stack",
+];
 
 /// Functions whose answer is a map, by which `explode` has two columns.
 const OF_MAPS: [&str; 9] = [
@@ -71,6 +79,14 @@ pub(super) fn columns(generator: &str, arguments: &[Expr], named: usize) -> Opti
             names.into_iter().enumerate().map(column).collect()
         }
         ("stack", [rows, values @ ..]) => stacked(rows, values)?,
+        ("json_tuple", [text, names @ ..]) => {
+            let column = |(place, name): (usize, &Expr)| {
+                let arguments = [text.clone(), name.clone()];
+                let expr = function_call(Ident::new("spark_json_member"), arguments);
+                Column { name: format!("c{place}"), expr }
+            };
+            names.iter().enumerate().map(column).collect()
+        }
         _ => return None,
     };
     (!found.is_empty() && (named == 0 || found.len() == named)).then_some(found)

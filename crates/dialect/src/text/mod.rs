@@ -2,14 +2,18 @@
 //!
 //! - [`brace_pattern`], [`percent_pattern`]: patterns of texts of values; [`printf`]: the functions that have them;
 //! - [`hex`]: `hex` and `unhex`;
+//! - [`number_format`]: formats of numbers; [`number_texts`]: the functions that have them;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
 //! - [`rows`]: functions that are computed row by row;
 //! - [`spark_texts`], [`spark_codes`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
-//! - [`split`]: parts of a text between separators.
+//! - [`split`]: parts of a text between separators;
+//! - [`well_known_bytes`]: geometries as bytes.
 
 mod brace_pattern;
 mod charset;
 mod hex;
+mod number_format;
+mod number_texts;
 mod percent_pattern;
 mod printf;
 mod regexp_extract;
@@ -17,6 +21,7 @@ pub(crate) mod rows;
 mod spark_codes;
 mod spark_texts;
 mod split;
+pub(crate) mod well_known_bytes;
 
 use std::sync::Arc;
 
@@ -29,7 +34,9 @@ use datafusion::logical_expr::ScalarUDF;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in spark_texts::Kind::all().chain(spark_codes::Kind::all()) {
+    for function in
+        spark_texts::Kind::all().chain(spark_codes::Kind::all()).chain(number_texts::NumberText::all())
+    {
         state.register_udf(Arc::new(function))?;
     }
     for function in [
@@ -42,6 +49,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         ScalarUDF::from(regexp_extract::RegexpExtract::all()),
         ScalarUDF::from(split::Split::by_either()),
         ScalarUDF::from(split::Split::by_regex()),
+        ScalarUDF::from(well_known_bytes::WellKnownBytes),
     ] {
         state.register_udf(Arc::new(function))?;
     }

@@ -285,6 +285,22 @@ fn in_microseconds(times: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+/// The text of a wall clock of so many microseconds, by a pattern.
+///
+/// # Errors
+/// Those of the pattern; `Invalid` for a time out of the calendar.
+pub(crate) fn written(micros: i64, pattern: &str) -> OwnResult<String> {
+    let time = as_datetime::<TimestampMicrosecondType>(micros).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("a timestamp of {micros} microseconds is out of the calendar's range"),
+        )
+    })?;
+    let mut text = String::new();
+    Pattern::parse(pattern)?.write(&mut text, time, 0, "UTC");
+    Ok(text)
+}
+
 fn formatted(times: &ArrayRef, patterns: &StringArray) -> Result<StringArray> {
     let times = times.as_primitive::<TimestampMicrosecondType>();
     let zone_name = times.timezone().unwrap_or("UTC");

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{AsArray, TimestampMicrosecondArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::Result;
@@ -17,6 +17,19 @@ use super::date_format::Pattern;
 use super::date_parse::time_of;
 use super::interval_span::as_given;
 use crate::Error;
+
+/// Texts as timestamps by a pattern; null for those that it does not fit.
+///
+/// # Errors
+/// Those of the pattern.
+pub(crate) fn read_times<'a>(
+    texts: impl Iterator<Item = Option<&'a str>>,
+    pattern: &str,
+) -> crate::Result<ArrayRef> {
+    let pattern = Pattern::of_parsing(pattern)?;
+    let time = |text: &str| time_of(text, &pattern).map(|time| time.and_utc().timestamp_micros());
+    Ok(Arc::new(texts.map(|text| text.and_then(time)).collect::<TimestampMicrosecondArray>()))
+}
 
 /// A function of a text and a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

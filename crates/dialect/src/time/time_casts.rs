@@ -85,7 +85,7 @@ impl TimeCast {
     ///
     /// # Errors
     /// `Invalid` for a value that cannot be cast.
-    pub(super) fn run(&self, values: &ArrayRef) -> Result<ArrayRef> {
+    pub(crate) fn run(&self, values: &ArrayRef) -> Result<ArrayRef> {
         match self.kind {
             Kind::TimeToText => self.time_to_text(values),
             Kind::TextToTimestamp => self.text_to_timestamp(values),

@@ -6,6 +6,7 @@
 //! - [`map_types`]: types of maps;
 //! - [`null_parents`]: makes the children of a null null;
 //! - [`refused_operands`]: refuses operators and casts of types that have no such thing;
+//! - [`spark_assertions`]: `assert_true`; [`spark_hashes`]: hashes of values as in Spark;
 //! - [`spark_element`]: elements of lists and maps, counted from 0; [`spark_values`]: values as Spark has them;
 //! - [`substr`]: parts of texts, with a start that counts from the end;
 //! - [`type_name`]: names of types, as SQL writes them.
@@ -16,7 +17,9 @@ pub(crate) mod list_functions;
 pub(crate) mod map_types;
 pub(crate) mod null_parents;
 pub(crate) mod refused_operands;
+pub(crate) mod spark_assertions;
 pub(crate) mod spark_element;
+pub(crate) mod spark_hashes;
 pub(crate) mod spark_values;
 pub(crate) mod substr;
 pub(crate) mod type_name;

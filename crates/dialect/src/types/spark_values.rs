@@ -272,21 +272,23 @@ fn texts(values: &ArrayRef) -> ArrayRef {
     Arc::new(match values.data_type() {
         DataType::Float32 => {
             let values = values.as_primitive::<Float32Type>().iter();
-            values
-                .map(|value| {
-                    value.map(|value| java_text(value.into(), &format!("{value:?}"), &format!("{value:e}")))
-                })
-                .collect::<StringArray>()
+            values.map(|value| value.map(float_text)).collect::<StringArray>()
         }
         _ => {
             let values = values.as_primitive::<Float64Type>().iter();
-            values
-                .map(|value| {
-                    value.map(|value| java_text(value, &format!("{value:?}"), &format!("{value:e}")))
-                })
-                .collect()
+            values.map(|value| value.map(double_text)).collect()
         }
     })
+}
+
+/// The text of a DOUBLE in Java.
+pub(crate) fn double_text(value: f64) -> String {
+    java_text(value, &format!("{value:?}"), &format!("{value:e}"))
+}
+
+/// The text of a FLOAT in Java.
+pub(crate) fn float_text(value: f32) -> String {
+    java_text(value.into(), &format!("{value:?}"), &format!("{value:e}"))
 }
 
 /// The text of a float in Java: with an exponent below a thousandth and from ten millions on. `plain` and `scientific` are Rust's texts.

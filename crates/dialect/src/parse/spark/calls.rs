@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 use yeoul_base::ErrorKind;
 
 use super::expressions::taken;
-use super::lambdas;
 use super::quantified_likes::distinct_rows;
+use super::{geometries, lambdas};
+use crate::json::spark_documents::{schema_of_csv, schema_of_json};
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::template;
@@ -26,6 +27,9 @@ use crate::{Error, Result};
 /// `Invalid` for arguments that have no meaning here.
 pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
     if let Some(own) = lambdas::own(name, call) {
+        return Ok(Some(own));
+    }
+    if let Some(own) = geometries::own(name, call)? {
         return Ok(Some(own));
     }
     Ok(match name {
@@ -91,6 +95,20 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
                 _ => None,
             }
         }
+        "from_json" | "from_csv" | "to_json" | "to_csv" => values_of(call).and_then(|v| document(name, v)),
+        "schema_of_json" => match values_of(call).as_deref() {
+            Some([Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })]) => {
+                Some(Expr::value(Value::SingleQuotedString(schema_of_json(text)?)))
+            }
+            _ => {
+                let error = Error::new(
+                    ErrorKind::Invalid,
+                    "not supported: schema_of_json with options, or of no constant",
+                );
+                return Err(error.with_hint("write the schema as a text"));
+            }
+        },
+        "schema_of_csv" => values_of(call).map(csv_schema).transpose()?,
         "try_divide" | "try_mod" => match values_of(call) {
             Some(values) if values.len() == 2 => {
                 let [left, right]: [Expr; 2] = values.try_into().expect("two values");
@@ -114,6 +132,56 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
         }
         _ => None,
     })
+}
+
+/// A function of documents whose options, a map of constants, are arguments behind the others. `None` for other options.
+fn document(name: &str, mut values: Vec<Expr>) -> Option<Expr> {
+    let own = if name.starts_with("to_") { 1 } else { 2 };
+    let options = match values.len().checked_sub(own)? {
+        0 => Vec::new(),
+        1 => options_of(values.pop()?)?,
+        _ => return None,
+    };
+    Some(function_call(Ident::new(format!("spark_{name}")), values.into_iter().chain(options)))
+}
+
+/// The schema of a constant line of CSV.
+fn csv_schema(mut values: Vec<Expr>) -> Result<Expr> {
+    let text = |expr: &Expr| match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text.clone()),
+        _ => None,
+    };
+    let options = match values.len() {
+        2 => values.pop().and_then(options_of),
+        _ => Some(Vec::new()),
+    };
+    let delimiter = match options.as_deref() {
+        Some([]) => Some(','),
+        Some([key, value]) if text(key).is_some_and(|key| key == "sep" || key == "delimiter") => {
+            text(value).and_then(|value| value.parse().ok())
+        }
+        _ => None,
+    };
+    let (Some(delimiter), [line]) = (delimiter, values.as_slice()) else {
+        let error = Error::new(ErrorKind::Invalid, "not supported: schema_of_csv with such options");
+        return Err(error.with_hint("write the schema as a text"));
+    };
+    let line = text(line).ok_or_else(|| {
+        let error = Error::new(ErrorKind::Invalid, "not supported: schema_of_csv of no constant");
+        error.with_hint("write the schema as a text")
+    })?;
+    Ok(Expr::value(Value::SingleQuotedString(schema_of_csv(&line, delimiter)?)))
+}
+
+/// The keys and values, by turns, of `map(keys, values)`.
+fn options_of(map: Expr) -> Option<Vec<Expr>> {
+    let lists = |expr: Expr, function: &str| match expr {
+        Expr::Function(mut call) if call.name.to_string() == function => values_of(&mut call),
+        _ => None,
+    };
+    let [keys, values]: [Expr; 2] = lists(map, "map")?.try_into().ok()?;
+    let pairs = lists(keys, "make_array")?.into_iter().zip(lists(values, "make_array")?);
+    Some(pairs.flat_map(|(key, value)| [key, value]).collect())
 }
 
 /// `elt(n, a, b)`: the value at a place from 1 on.
@@ -252,7 +320,7 @@ fn of_operator(call: &mut Function, op: &BinaryOperator) -> Option<Expr> {
 }
 
 /// A template in which names stand for expressions.
-fn filled<const N: usize>(text: &str, mut values: [(&str, Expr); N]) -> Expr {
+pub(super) fn filled<const N: usize>(text: &str, mut values: [(&str, Expr); N]) -> Expr {
     let mut expr = template::expr(text);
     each_expression(&mut expr, &mut |expr| {
         let Expr::Identifier(name) = expr else { return };

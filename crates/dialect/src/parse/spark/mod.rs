@@ -7,11 +7,12 @@
 //! - [`inline_tables`]: `VALUES` without parentheses, and the names of its columns;
 //! - [`session_variables`]: variables of a session; [`statements`]: statements in words of Spark's; [`table_clauses`]: clauses of new tables and views;
 //! - [`expressions`]: operators, literals and casts that mean something else in Spark; [`calls`]: such functions;
-//! - [`lambdas`]: functions that take one and are others of lists;
+//! - [`lambdas`]: functions that take one and are others of lists; [`geometries`]: functions of geometries;
 //! - [`quantified_likes`]: `LIKE ANY` and `LIKE ALL`; [`table_functions`]: generators among tables.
 
 mod calls;
 pub(super) mod expressions;
+mod geometries;
 mod identifier_clause;
 mod inline_tables;
 pub(super) mod lambdas;
