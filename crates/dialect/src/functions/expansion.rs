@@ -20,19 +20,16 @@ use crate::{Error, Result};
 const COPIES_MAX: usize = 100_000;
 
 /// Functions with another answer at each call.
-const VOLATILE: [&str; 13] = [
+const VOLATILE: [&str; 10] = [
     "file_row_index",
     "gen_random_uuid",
     "input_file_name",
     "rand",
-    "randn",
     "random",
-    "randstr",
     "spark_rand",
     "spark_randn",
     "spark_randstr",
     "spark_uniform",
-    "uniform",
     "uuid",
 ];
 
