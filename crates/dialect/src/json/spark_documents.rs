@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-fn constant<'a>(value: Option<&'a ScalarValue>) -> Option<&'a str> {
+fn constant(value: Option<&ScalarValue>) -> Option<&str> {
     value.and_then(|value| value.try_as_str().flatten())
 }
 
