@@ -4,6 +4,7 @@ import json
 import pathlib
 import signal
 import subprocess
+import time
 
 # Seconds in which it ends.
 WITHIN = 60
@@ -19,6 +20,13 @@ class StreamProcess:
         """Events of a kind, in their order. A process that was killed may have left a line without its end."""
         lines = [line for line in self.said().splitlines() if line.startswith(f'{{"event":"{kind}"') and line.endswith("}")]
         return [json.loads(line) for line in lines]
+
+    def until_checkpoint(self):
+        """Waits until this life has completed a checkpoint."""
+        deadline = time.monotonic() + WITHIN
+        while not self.events("progress"):
+            assert time.monotonic() < deadline, f"no checkpoint: {self.said()[-2000:]}"
+            time.sleep(0.02)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
