@@ -112,3 +112,15 @@ fn sets_under_a_memory_limit_have_all_groups() {
     let seen = format!("SELECT g || ' ' || groups || ' ' || rows || ' ' || s AS r FROM ({sql}) ORDER BY r");
     assert_eq!(bench.column(&seen), [row(0, 1_500_000), row(1, 900_021), row(3, 300_007), row(7, 1)]);
 }
+
+/// A task takes 128 batches in a turn, and hands on more here.
+#[test]
+fn sets_of_many_batches_are_computed_in_several_turns() {
+    for bench in benches() {
+        bench.sql("SET datafusion.execution.batch_size = 2");
+        let sql =
+            "SELECT count(*) || ' ' || sum(s) AS r FROM (SELECT sum(value) AS s FROM generate_series(1, 2000)
+            GROUP BY CUBE (value, value % 2, value % 3))";
+        assert_eq!(bench.column(sql), ["8012 16008000"]);
+    }
+}

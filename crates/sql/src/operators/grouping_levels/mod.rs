@@ -7,7 +7,7 @@ mod feed;
 mod levels;
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -184,7 +184,9 @@ impl Levels {
             let read = groups.project(&places.iter().copied().chain(states).collect::<Vec<_>>())?;
             let child = self.begin(*child, &read.schema())?;
             child.feed.give(read);
-            match child.groups.poll_next_unpin(context) {
+            // The operator's own input counts towards the turn of its task, and what a feed gives was counted there: it is taken at once.
+            let polled = pin!(tokio::task::unconstrained(child.groups.next())).poll(context);
+            match polled {
                 Poll::Ready(Some(Err(error))) => return Err(error),
                 Poll::Pending if child.feed.is_taken() => {}
                 _ => return internal_err!("a level of grouping sets has not read to its end"),
