@@ -5,6 +5,7 @@
 
 mod checksums;
 mod memory;
+mod repair;
 mod starting;
 mod writers;
 

@@ -2,17 +2,13 @@
 //! locations split, attempts are tried twice or given up, workers die, and the application goes away. Method: a master and
 //! workers in this process; executors that know nothing but the address of the application's server.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod service;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::service::{Cluster, payload};
 use bytes::Bytes;
-use service::{Cluster, payload};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use yeoul_shuffle::client::{

@@ -4,13 +4,9 @@
 //! Method: our own messages from a client and from workers that hold nothing. The kill is a real one, of a child process
 //! that is this test binary again.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::time::{Duration, Instant};
 
-use cluster::http;
+use crate::cluster::http;
 use yeoul_shuffle::Kind;
 use yeoul_shuffle::ids::WorkerId;
 use yeoul_shuffle::master::{Handle, Options, Server};
@@ -240,7 +236,7 @@ async fn child_master() {
 }
 
 fn master_command(dir: &std::path::Path, port: u16) -> std::process::Command {
-    let mut command = Child::command("child_master");
+    let mut command = Child::command("master::child_master");
     command.env("YEOUL_TEST_MASTER_DIR", dir).env("YEOUL_TEST_MASTER_PORT", port.to_string());
     command
 }

@@ -1,14 +1,10 @@
 //! Goal: a large body is sent on while it arrives, and a replica never has what its primary did not take. Method: a client
 //! that stops in the middle of a body, and a replica that is this test, which sees what has come by then.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::time::Duration;
 
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
 use bytes::{Bytes, BytesMut};
-use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey, WorkerId};

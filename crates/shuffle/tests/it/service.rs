@@ -1,8 +1,5 @@
 //! What the tests of our own client share: a master and workers in this process, and payloads.
 
-// Each test file is a program of its own, and none of them uses everything.
-#![allow(dead_code)]
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

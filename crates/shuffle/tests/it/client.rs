@@ -1,15 +1,11 @@
 //! Goal: what our client writes is what it reads, each batch once, while locations split, attempts lose and workers die.
 //! Method: a master and workers in this process; every payload follows from its map, partition and sequence.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod service;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::service::{Cluster, payload};
 use bytes::Bytes;
-use service::{Cluster, payload};
 use tokio::task::JoinSet;
 use yeoul_shuffle::client::{Application, Options, Shuffle, Writer};
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, SplitMode};

@@ -2,14 +2,10 @@
 //!
 //! Method: workers over real sockets, a client that does a known number of each thing, and HTTP spoken by hand.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, http, jvm, primary};
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, http, jvm, primary};
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 use yeoul_net::LogLevels;

@@ -4,14 +4,10 @@
 //! Method: each scene is a process of its own, which is this program once more: a master, a worker and a client that does
 //! what reaches the failpoint. The same scene without a failpoint goes through to its end.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::path::Path;
 use std::time::Duration;
 
-use cluster::{Cluster, SOFT_1G, WITHIN, jvm, primary};
+use crate::cluster::{Cluster, SOFT_1G, WITHIN, jvm, primary};
 use yeoul_shuffle::ids::{LocationId, ShuffleKey};
 use yeoul_shuffle::master;
 use yeoul_shuffle::wire::{Status, proto};
@@ -30,7 +26,7 @@ const MEMORY: u64 = 128 << 20;
 const LIVES: i32 = 42;
 
 fn play(dir: &Path, failpoint: &str) -> Ended {
-    Child::run(Child::command("scene").env(DIR, dir).env(FAILPOINTS, failpoint)).unwrap()
+    Child::run(Child::command("supervision::scene").env(DIR, dir).env(FAILPOINTS, failpoint)).unwrap()
 }
 
 fn dies(failpoint: &str, what: &str) {

@@ -1,8 +1,6 @@
 //! Goal: what a cluster loses it makes again, byte by byte, and what is damaged is replaced. Method: servers in this process with
 //! short times, whose DataNodes end, whose files are changed, and whose disk fails when it is told to.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

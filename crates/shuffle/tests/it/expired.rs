@@ -2,14 +2,10 @@
 //! partition without rows. Method: an application falls silent until the master lets it go and the worker has deleted its
 //! shuffle; what its readers and its driver ask then is compared with what they got before.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::time::{Duration, Instant};
 
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, jvm, primary};
 use bytes::Bytes;
-use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, jvm, primary};
 use yeoul_shuffle::client::{Application, Options};
 use yeoul_shuffle::ids::{AttemptId, LocationId, MapId, PartitionId, ShuffleId, ShuffleKey};
 use yeoul_shuffle::net::RequestError;

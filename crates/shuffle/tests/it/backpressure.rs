@@ -2,17 +2,13 @@
 //! fills and stays full for as long as a test wants; then who is answered meanwhile is a matter of order, not of time.
 //! Each test runs in a process of its own ([`is_alone`]).
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
 use bytes::Bytes;
-use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use yeoul_shuffle::ids::{ApplicationId, LocationId, Mode, ShuffleKey, WorkerId};
@@ -35,7 +31,11 @@ fn is_alone(test: &str) -> bool {
         return true;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let run = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let run = command
+        .args(["--exact", &format!("backpressure::{test}"), "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
     let [said, complained] = [&run.stdout, &run.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(run.status.success() && said.contains(" 1 passed"), "{test} by itself:\n{said}{complained}");
     false

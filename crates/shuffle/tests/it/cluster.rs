@@ -1,8 +1,5 @@
 //! What the tests of servers share: a master, workers, and what a client says to them.
 
-// Each test file is a program of its own, and none of them uses everything.
-#![allow(dead_code)]
-
 use std::net::SocketAddr;
 use std::time::Duration;
 

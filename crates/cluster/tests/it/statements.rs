@@ -1,10 +1,6 @@
 //! Goal: a cluster answers as one process does, or refuses. Method: a scheduler and two executors in this process, each statement there and
 //! in a session of its own.
 
-#![allow(clippy::unwrap_used)] // in helpers of tests, too
-
-mod started;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +14,7 @@ use yeoul_dialect::wrong_answers::rows;
 use yeoul_sql::distributed::Elsewhere;
 use yeoul_sql::{Options, Session};
 
-use crate::started::Started;
+use crate::started::{self, Started};
 
 /// Statements over files `~/t/*.parquet` with columns `n` and `k`, and a text file.
 const ANSWERED: [&str; 25] = [

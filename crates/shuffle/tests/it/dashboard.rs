@@ -2,13 +2,9 @@
 //! dashboard of its repository (`celeborn-dashboard.json`, August 2026), one a line in `dashboard_names.txt`, are looked for in
 //! what master and workers serve after a job with two copies that goes to disk, and then in the reference.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::collections::BTreeSet;
 
-use cluster::{Cluster, SOFT_1G, WHOLE, http, jvm, primary};
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, http, jvm, primary};
 use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey};
 use yeoul_shuffle::master;
 use yeoul_shuffle::wire::packed::Location;

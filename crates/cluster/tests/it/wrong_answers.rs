@@ -2,15 +2,12 @@
 //! sessions whose queries run on one, has the right answer there or is refused as not being there; the files that a statement writes are
 //! read by those behind it.
 
-#![allow(clippy::unwrap_used)] // in helpers of tests, too
-
-mod started;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::started;
 use yeoul_cluster::Cluster;
 use yeoul_dialect::wrong_answers::{cases, rows};
 use yeoul_sql::{Options, Session};

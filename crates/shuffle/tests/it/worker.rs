@@ -1,13 +1,9 @@
 //! A worker and a master over real sockets: what clients send, byte by byte as they send it, and what they get back.
 
-#![allow(clippy::unwrap_used)] // what helps a test fails it
-
-mod cluster;
-
 use std::time::Duration;
 
+use crate::cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, jvm, noise, primary};
 use bytes::{Bytes, BytesMut};
-use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, jvm, noise, primary};
 use tokio::net::TcpSocket;
 use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, RequestError};
