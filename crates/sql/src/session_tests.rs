@@ -1,6 +1,7 @@
 //! Statements on files, in a session of the test's own.
 
 mod answers;
+mod bench;
 mod contradictions;
 mod external_tables;
 mod filtered_scans;
@@ -26,123 +27,11 @@ mod written_times;
 mod wrong_answers;
 
 use std::fs;
-use std::path::Path;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::util::pretty::pretty_format_batches;
-use tempfile::TempDir;
 use yeoul_base::{ByteSize, ErrorKind};
-use yeoul_memory::{ProcessMemory, Resident};
 
-use crate::{Error, Options, Session};
-
-/// The size of a process with no other test in it: what they use at the same time is not what a session's limit is about.
-#[derive(Debug)]
-struct Alone;
-
-impl Resident for Alone {
-    fn bytes(&self) -> Option<u64> {
-        Some(64 << 20)
-    }
-}
-
-/// A session, and a folder for its files.
-struct Bench {
-    session: Session,
-    folder: TempDir,
-    runtime: tokio::runtime::Runtime,
-}
-
-impl Bench {
-    fn new() -> Self {
-        Self::with(Options { threads: Some(2), ..Options::default() })
-    }
-
-    fn with(options: Options) -> Self {
-        let runtime = crate::runtime(&options).unwrap();
-        let _inside = runtime.enter();
-        let promise = options.memory.map(ByteSize::as_usize);
-        let process = ProcessMemory::watch_by(promise, Some(Box::new(Alone))).unwrap();
-        let session = Session::in_process(options, process, None).unwrap();
-        Self { session, folder: tempfile::tempdir().unwrap(), runtime }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    /// The rows of a statement in which `~` stands for the folder.
-    fn batches(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
-        let sql = sql.replace('~', &self.path().to_string_lossy());
-        self.runtime.block_on(async { self.session.sql(&sql).await?.collect().await })
-    }
-
-    /// The answer of a statement, drawn as a table.
-    fn try_sql(&self, sql: &str) -> Result<String, Error> {
-        Ok(pretty_format_batches(&self.batches(sql)?).unwrap().to_string())
-    }
-
-    fn sql(&self, sql: &str) -> String {
-        self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-
-    /// The sorted rows of a statement, or its error.
-    fn sorted_rows(&self, sql: &str) -> Result<Vec<String>, String> {
-        let table = self.try_sql(sql).map_err(|error| error.to_string())?;
-        let mut rows: Vec<String> = table.lines().map(str::to_owned).collect();
-        rows.sort();
-        Ok(rows)
-    }
-
-    /// The sorted rows of a statement, or its error, and its plan, with a setting on or off.
-    fn answered_with(&self, setting: &str, is_on: bool, sql: &str) -> (Result<Vec<String>, String>, String) {
-        self.sql(&format!("SET {setting} = {is_on}"));
-        let plan = self.sql(&format!("EXPLAIN {sql}"));
-        (self.sorted_rows(sql), plan)
-    }
-
-    /// The notices of a statement that is read to its end.
-    fn notices(&self, sql: &str) -> Vec<String> {
-        self.runtime.block_on(async {
-            let answer = self.session.sql(sql).await.expect(sql);
-            let watch = answer.watch();
-            answer.collect().await.expect(sql);
-            watch.notices()
-        })
-    }
-
-    /// The error of a statement.
-    fn sql_error(&self, sql: &str) -> Error {
-        self.try_sql(sql).expect_err(sql)
-    }
-
-    /// The values of column `n` of a table or file, sorted.
-    fn numbers(&self, name: &str) -> Vec<i64> {
-        self.numbers_where(name, "true")
-    }
-
-    fn numbers_where(&self, name: &str, filter: &str) -> Vec<i64> {
-        let table = self.sql(&format!("SELECT n FROM '{name}' WHERE {filter} ORDER BY n"));
-        table.lines().filter_map(|line| line.trim_matches(['|', ' ']).parse().ok()).collect()
-    }
-
-    /// The values of an answer's only column, as text.
-    fn column(&self, sql: &str) -> Vec<String> {
-        let table = self.sql(sql);
-        let rows = table.lines().skip(3).filter(|line| line.starts_with('|'));
-        rows.map(|line| line.trim_matches(['|', ' ']).to_owned()).collect()
-    }
-
-    fn refused(&self, sql: &str) -> Error {
-        self.try_sql(sql).expect_err(sql)
-    }
-}
+use self::bench::Bench;
+use crate::Options;
 
 #[test]
 fn a_folder_is_listed_anew_by_each_statement() {

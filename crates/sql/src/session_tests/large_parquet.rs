@@ -1,6 +1,8 @@
 //! Goal: a Parquet file whose values are large is read in small batches, or refused before it is decoded. Method: files that are written
 //! without a limit, with texts that are alike and texts that are not, and read with one.
 
+use datafusion::arrow::array::RecordBatch;
+
 use super::*;
 
 fn limited(mib: u64) -> Bench {

@@ -297,7 +297,7 @@ fn texts_times_and_intervals_meet_numbers_as_in_spark() {
         ("SELECT make_interval(0, 1, 0, 1) * 2", "a multiple of an interval of 1 months, 1 days"),
         ("SELECT INTERVAL 178956970 YEAR * 2", "too long"),
     ] {
-        let error = bench.sql_error(sql).to_string().to_lowercase();
+        let error = bench.refused(sql).to_string().to_lowercase();
         assert!(error.contains(words), "{sql}: {error}");
     }
 }
@@ -351,7 +351,7 @@ fn lambdas_make_lists_and_maps_as_in_spark() {
         ("SELECT arrays_overlap(array(1), array('a'))", "overlap of INTEGER and VARCHAR"),
         ("SELECT aggregate(array(1), 0, (a, x) -> 'a')", "as its start"),
     ] {
-        let error = bench.sql_error(sql).to_string();
+        let error = bench.refused(sql).to_string();
         assert!(error.contains(words), "{sql}: {error}");
     }
 }
@@ -390,11 +390,11 @@ fn variables_of_a_session_are_named_like_columns() {
         ("SET VAR x = 'a'", "'a'"),
         ("DECLARE a, b INT", "several variables"),
     ] {
-        let error = bench.sql_error(sql);
+        let error = bench.refused(sql);
         assert!(error.to_string().contains(words), "{sql}: {error}");
     }
     bench.sql("DROP TEMPORARY VARIABLE x");
-    assert!(bench.sql_error("SELECT x").to_string().contains("there is no column"));
+    assert!(bench.refused("SELECT x").to_string().contains("there is no column"));
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn what_is_left_out_is_told_once() {
     assert_eq!(notices("SELECT /*+ BROADCAST(t) */ * FROM t"), Vec::<String>::new());
     // A statement that fails has told nothing.
     let other = spark();
-    other.sql_error("CREATE TABLE t (a INT) COMMENT 'c' AS SELECT nothing");
+    other.refused("CREATE TABLE t (a INT) COMMENT 'c' AS SELECT nothing");
     assert_eq!(other.notices("CREATE TABLE t (a INT) COMMENT 'c'").len(), 1);
 }
 
@@ -466,7 +466,7 @@ fn documents_are_read_and_written_as_in_spark() {
         (r#"SELECT from_json('{"a":1,"a":2}', 'a INT')"#, "a name twice"),
         ("SELECT to_json(named_struct('a', INTERVAL 1 DAY))", "in JSON"),
     ] {
-        let error = bench.sql_error(sql).to_string();
+        let error = bench.refused(sql).to_string();
         assert!(error.contains(words), "{sql}: {error}");
     }
 }
@@ -523,7 +523,7 @@ fn sketches_ranks_and_random_numbers_are_those_of_spark() {
         ("SELECT to_number('45', '9x')", "no format of numbers"),
         ("SELECT assert_true(1 > 2, 'too small')", "too small"),
     ] {
-        let error = bench.sql_error(sql).to_string();
+        let error = bench.refused(sql).to_string();
         assert!(error.contains(words), "{sql}: {error}");
     }
 }

@@ -1,5 +1,7 @@
 //! CSV and JSON files whose records are unlike what a line is.
 
+use datafusion::arrow::array::RecordBatch;
+
 use super::*;
 
 /// A session that reads with four partitions.
