@@ -169,6 +169,23 @@ fn scans_ask_each_of_several_recorded_keys() {
     }
 }
 
+/// Of 400,000 rows, three are kept.
+#[test]
+fn columns_of_conditions_are_decoded_first_where_that_saves_others() {
+    let bench = Bench::new();
+    bench.sql("SET datafusion.execution.parquet.max_row_group_size = 40000");
+    bench.sql("COPY (SELECT value * 7919 % 400000 AS k, value AS n FROM generate_series(0, 399999)) TO '~/facts.parquet'");
+    bench.sql("COPY (SELECT value AS k FROM generate_series(7, 399999, 150000)) TO '~/keys.parquet'");
+    for (answer, is_saved) in [("count(*)", false), ("sum(f.n)", true)] {
+        let sql = format!(
+            "SELECT {answer} AS c FROM '~/facts.parquet' AS f JOIN '~/keys.parquet' AS k ON f.k = k.k"
+        );
+        let line = scan(&bench.sql(&format!("EXPLAIN ANALYZE {sql}")), "row groups asked");
+        assert_eq!(rows_of(&line), 3.0, "{line}");
+        assert_eq!(!line.contains("while decoding 0"), is_saved, "{line}");
+    }
+}
+
 #[test]
 fn filters_that_keep_all_rows_are_dropped() {
     let bench = Bench::new();

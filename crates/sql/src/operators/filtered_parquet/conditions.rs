@@ -159,6 +159,11 @@ impl Condition {
         self.on_table.is_some()
     }
 
+    /// True if it is asked of a column of the batches that the scan reads.
+    pub(super) fn reads(&self, column: usize) -> bool {
+        self.columns.contains(&column)
+    }
+
     /// The conditions on columns of the table to ask while a file is decoded.
     pub(super) fn while_decoding(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         let Some(on_table) = &self.on_table else { return Vec::new() };

@@ -201,7 +201,10 @@ impl Scan {
     fn way(&self) -> Way {
         let asked =
             || self.conditions.iter().filter(|condition| condition.is_decodable() && condition.is_asked());
-        if asked().next().is_none() {
+        // What is saved is the decoding of columns that no condition reads.
+        let is_other = |column| asked().all(|condition| !condition.reads(column));
+        let columns = self.read.projection().map_or(0, |columns| columns.as_ref().len());
+        if asked().next().is_none() || !(0..columns).any(is_other) {
             return Way::AfterDecoding;
         }
         self.choice.next(asked().filter_map(Condition::estimate).min_by(f64::total_cmp))
