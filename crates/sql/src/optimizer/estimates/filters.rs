@@ -8,6 +8,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
     TryCastExpr,
 };
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use super::numbers::number;
@@ -52,33 +53,55 @@ impl Share {
 /// The estimate of the rows that a condition keeps.
 pub(in crate::optimizer) fn kept(input: &Estimate, condition: &Arc<dyn PhysicalExpr>) -> Estimate {
     let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    let mut of_columns: BTreeMap<usize, f64> = BTreeMap::new();
     let mut shares = Vec::new();
     for part in split_conjunction(condition) {
-        match bounds(part, input) {
-            Some((place, (low, high))) => {
-                let range = ranges.entry(place).or_insert((f64::NEG_INFINITY, f64::INFINITY));
-                *range = (range.0.max(low), range.1.min(high));
-            }
-            None => shares.push(selectivity(part, input)),
+        if let Some((place, (low, high))) = bounds(part, input) {
+            let range = ranges.entry(place).or_insert((f64::NEG_INFINITY, f64::INFINITY));
+            *range = (range.0.max(low), range.1.min(high));
+            continue;
+        }
+        let share = selectivity(part, input);
+        match only_column(part) {
+            Some(place) if !share.is_guess => least(&mut of_columns, place, share.rows),
+            _ => shares.push(share),
         }
     }
-    let mut narrowed = Vec::new();
-    for (place, range) in ranges {
-        let column = input.column(place);
-        let share = share_of_range(input, place, range);
-        shares.push(Share::known(share * (1.0 - column.nulls)));
-        narrowed.push((place, range, share));
+    for (place, range) in &ranges {
+        least(
+            &mut of_columns,
+            *place,
+            share_of_range(input, *place, *range) * (1.0 - input.column(*place).nulls),
+        );
     }
+    shares.extend(of_columns.values().map(|share| Share::known(*share)));
     let mut output = input.thinned(combined(&shares));
-    for (place, (low, high), share) in narrowed {
+    for (place, share) in of_columns {
         let before = input.column(place);
-        let column = &mut output.columns[place];
-        column.range = before.range.map(|(min, max)| (min.max(low), max.min(high)));
-        column.range = column.range.filter(|(min, max)| min <= max);
+        // Of the values that are there, and not of the rows.
+        let share = bounded(share / (1.0 - before.nulls), 0.0, 1.0);
+        let Some(column) = output.columns.get_mut(place) else { continue };
         column.distinct = before.distinct.map(|distinct| (distinct * share).max(1.0));
+    }
+    for (place, (low, high)) in ranges {
+        let column = &mut output.columns[place];
+        column.range = input.column(place).range.map(|(min, max)| (min.max(low), max.min(high)));
+        column.range = column.range.filter(|(min, max)| min <= max);
         column.nulls = 0.0;
     }
     output
+}
+
+/// Lets the share of a column's rows be at most this. Conditions on one column are about the same: one that names values and one that
+/// names some of them keep the latter.
+fn least(shares: &mut BTreeMap<usize, f64>, place: usize, share: f64) {
+    shares.entry(place).and_modify(|least| *least = least.min(share)).or_insert(share);
+}
+
+/// The column that a condition reads, if it reads no other.
+fn only_column(condition: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    let columns = collect_columns(condition);
+    columns.iter().next().filter(|_| columns.len() == 1).map(Column::index)
 }
 
 /// The product of all shares, in which each further guess counts half: conditions that are guessed are often about the same.
@@ -270,6 +293,19 @@ mod tests {
         let kept = kept(&estimate, &between);
         assert!((kept.rows - 730.0).abs() < 1e-6, "{kept:?}");
         assert!((kept.columns[0].distinct.unwrap() - 2.0).abs() < 1e-6, "{kept:?}");
+    }
+
+    #[test]
+    fn a_value_of_a_list_of_values_is_as_rare_as_the_value() {
+        let (schema, estimate) = input();
+        let one = compared("year", Operator::Eq, 2000);
+        let either =
+            binary(Arc::clone(&one), Operator::Or, compared("year", Operator::Eq, 2001), &schema).unwrap();
+        let kept = kept(&estimate, &both(Arc::clone(&either), one));
+        assert_eq!((kept.rows, kept.columns[0].distinct), (365.0, Some(1.0)));
+        let several = super::kept(&estimate, &either);
+        assert!((several.rows - 730.0).abs() < 4.0, "{several:?}");
+        assert!((several.columns[0].distinct.unwrap() - 2.0).abs() < 0.1, "{several:?}");
     }
 
     #[test]
