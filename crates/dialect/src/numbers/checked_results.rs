@@ -21,6 +21,8 @@ pub(crate) enum CheckedResult {
     /// A float whose NaN is the one that is greater than all numbers. Processors give one with a sign for `0 / 0`, as `-NaN` is, and
     /// DataFusion takes that for the least.
     OneNan,
+    /// The same for a column of a file, whose rows are then mended beside the scan.
+    OneNanOfFile,
     /// A decimal that has no more digits than its type. The kernels let one more pass, and texts are written without it.
     Digits,
 }
@@ -63,12 +65,17 @@ impl CheckedResult {
     /// Values of a type that has such a check, checked.
     pub(super) fn checked(self, values: ArrayRef) -> Result<ArrayRef> {
         Ok(match values.data_type() {
-            _ if self == Self::OneNan => with_one_nan(&values)?.unwrap_or(values),
+            _ if self != Self::Digits => with_one_nan(&values)?.unwrap_or(values),
             DataType::Decimal128(precision, _) => {
                 let decimals = values.as_primitive::<Decimal128Type>();
-                decimals
-                    .validate_decimal_precision(*precision)
-                    .map_err(|_| too_long(DECIMAL128_MAX_PRECISION))?;
+                let most = 10u128.pow(u32::from(*precision)) - 1;
+                // Those under nulls are asked, too: that is faster, and mostly enough.
+                let is_long = |is_any: bool, value: &i128| is_any | (value.unsigned_abs() > most);
+                if decimals.values().iter().fold(false, is_long) {
+                    decimals
+                        .validate_decimal_precision(*precision)
+                        .map_err(|_| too_long(DECIMAL128_MAX_PRECISION))?;
+                }
                 values
             }
             DataType::Decimal256(precision, _) => {
@@ -139,13 +146,13 @@ pub fn contains_float(kind: &DataType) -> bool {
 
 /// Values of a file, of which a NaN may have a sign.
 pub fn one_nan(column: Expr) -> Expr {
-    CheckedResult::OneNan.call(column)
+    CheckedResult::OneNanOfFile.call(column)
 }
 
 impl ScalarUDFImpl for CheckedResult {
     fn name(&self) -> &str {
         match self {
-            Self::OneNan => "one_nan",
+            Self::OneNan | Self::OneNanOfFile => "one_nan",
             Self::Digits => "digits",
         }
     }
@@ -169,10 +176,11 @@ impl ScalarUDFImpl for CheckedResult {
         true
     }
 
-    /// A file's column is mended beside the scan, as by `Identity::NullThroughout`.
+    /// A file's column is mended beside the scan, as by `Identity::NullThroughout`. What an operator gives is checked where it is computed:
+    /// where two expressions share it, it is a column to its check, which would compute it once more further below.
     fn placement(&self, arguments: &[ExpressionPlacement]) -> ExpressionPlacement {
-        match arguments {
-            [ExpressionPlacement::Column] => ExpressionPlacement::MoveTowardsLeafNodes,
+        match (self, arguments) {
+            (Self::OneNanOfFile, [ExpressionPlacement::Column]) => ExpressionPlacement::MoveTowardsLeafNodes,
             _ => ExpressionPlacement::KeepInPlace,
         }
     }

@@ -3,9 +3,10 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, Decimal128Array, PrimitiveArray,
 };
-use datafusion::arrow::compute::{cast, try_binary};
+use datafusion::arrow::compute::{binary, cast, try_binary};
 use datafusion::arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field, FieldRef, i256,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field,
+    FieldRef, i256,
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::utils::take_function_args;
@@ -24,8 +25,8 @@ use super::rounding::Quotient;
 
 /// `/` and `*` of decimals, as functions whose results are rounded half up, to the digits that [`DecimalType`] gives them.
 ///
-/// Arrow's own cut quotients off four digits behind the dividend's last, and products have all digits behind the point, however few
-/// are left before it.
+/// Arrow's own cut quotients off four digits behind the dividend's last; products have all digits behind the point, however few
+/// are left before it, and may have more digits than their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum DecimalArithmetic {
     Divide,
@@ -46,11 +47,12 @@ impl DecimalArithmetic {
         let kinds = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
         let (left, right) = BinaryTypeCoercer::new(&kinds.0, &operator, &kinds.1).get_input_types().ok()?;
         let (left, right) = (DecimalType::of(&left)?, DecimalType::of(&right)?);
-        // Arrow's product has all digits behind the point.
-        let all_digits = i16::from(left.scale) + i16::from(right.scale);
         match operator {
             Operator::Divide => Some(Self::Divide),
-            _ => (i16::from(left.product(right).scale) != all_digits).then_some(Self::Multiply),
+            _ => {
+                let may_be_too_long = left.precision + right.precision >= DECIMAL128_MAX_PRECISION;
+                (may_be_too_long || !keeps_all_digits(left, right)).then_some(Self::Multiply)
+            }
         }
     }
 
@@ -124,6 +126,9 @@ impl ScalarUDFImpl for DecimalArithmetic {
         let scales = [left_type.scale, right_type.scale, result.scale].map(i16::from);
         let [of_left, of_right, of_result] = scales;
         let compute = |left: &dyn Datum, right: &dyn Datum| match self {
+            Self::Multiply if keeps_all_digits(left_type, right_type) && are_narrow(left, right) => {
+                whole_products(left, right, result)
+            }
             Self::Divide => {
                 let quotient = Quotient::new(of_result - of_left + of_right, result.precision);
                 each(left, right, result, |a, b| quotient.of(a, b), |a, b| quotient.of_wide(a, b))
@@ -151,6 +156,11 @@ impl ScalarUDFImpl for DecimalArithmetic {
     }
 }
 
+/// True if a product has all digits behind the point that its factors have, as Arrow's has.
+fn keeps_all_digits(left: DecimalType, right: DecimalType) -> bool {
+    i16::from(left.product(right).scale) == i16::from(left.scale) + i16::from(right.scale)
+}
+
 /// A decimal of at least 128 bits.
 fn widened(kind: DataType) -> DataType {
     match kind {
@@ -171,9 +181,9 @@ fn each(
     narrow: impl Fn(i128, i128) -> Computed,
     wide: impl Fn(i256, i256) -> Computed,
 ) -> std::result::Result<ArrayRef, ArrowError> {
+    let is_narrow = are_narrow(left, right);
     let ((left, left_is_one), (right, right_is_one)) = (left.get(), right.get());
-    let is_narrow = |array: &dyn Array| matches!(array.data_type(), DataType::Decimal128(..));
-    let computed = if is_narrow(left) && is_narrow(right) {
+    let computed = if is_narrow {
         let sides = (left.as_primitive(), left_is_one, right.as_primitive(), right_is_one);
         pairwise::<Decimal128Type>(sides, narrow)
     } else {
@@ -182,6 +192,47 @@ fn each(
         pairwise::<Decimal256Type>(sides, wide)
     };
     Ok(Arc::new(computed?.with_precision_and_scale(result.precision, result.scale)?))
+}
+
+fn are_narrow(left: &dyn Datum, right: &dyn Datum) -> bool {
+    [left, right].iter().all(|side| matches!(side.get().0.data_type(), DataType::Decimal128(..)))
+}
+
+/// The products of decimals of 128 bits, with all their digits behind the point.
+fn whole_products(
+    left: &dyn Datum,
+    right: &dyn Datum,
+    result: DecimalType,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let ((left, left_is_one), (right, right_is_one)) = (left.get(), right.get());
+    let (left, right) = (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
+    // A product of two numbers of 64 bits is at most 2^126, which has 38 digits.
+    let products = if result.precision == DECIMAL128_MAX_PRECISION && are_short(left) && are_short(right) {
+        let product = |a: i128, b: i128| i128::from(a as i64).wrapping_mul(i128::from(b as i64));
+        match (left_is_one, right_is_one) {
+            (true, false) if left.is_valid(0) => right.unary(|right| product(left.value(0), right)),
+            (false, true) if right.is_valid(0) => left.unary(|left| product(left, right.value(0))),
+            (true, false) => Decimal128Array::new_null(right.len()),
+            (false, true) => Decimal128Array::new_null(left.len()),
+            _ => binary(left, right, product)?,
+        }
+    } else {
+        let most = 10u128.pow(u32::from(result.precision)) - 1;
+        let product = |a: i128, b: i128| {
+            let product = a.checked_mul(b).filter(|product| product.unsigned_abs() <= most);
+            product.ok_or_else(|| {
+                ArrowError::ArithmeticOverflow(format!("a product of more than {} digits", result.precision))
+            })
+        };
+        pairwise::<Decimal128Type>((left, left_is_one, right, right_is_one), product)?
+    };
+    Ok(Arc::new(products.with_precision_and_scale(result.precision, result.scale)?))
+}
+
+/// True if 64 bits hold each value, those under nulls too.
+fn are_short(decimals: &Decimal128Array) -> bool {
+    let beyond = |value: &i128| i128::from(*value as i64) ^ value;
+    decimals.values().iter().fold(0, |bits, value| bits | beyond(value)) == 0
 }
 
 fn as_wide(array: &dyn Array) -> std::result::Result<ArrayRef, ArrowError> {
@@ -207,5 +258,52 @@ fn pairwise<T: ArrowPrimitiveType>(
             Some(right) => left.try_unary(|left| compute(left, right)),
             None => Ok(Decimal128Array::new_null(left.len())),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Scalar;
+
+    use super::*;
+
+    const RESULT: DecimalType = DecimalType { precision: 38, scale: 4 };
+    const LEAST: i128 = i64::MIN as i128;
+
+    fn decimals(values: &[Option<i128>]) -> Decimal128Array {
+        values.iter().copied().collect::<Decimal128Array>().with_precision_and_scale(38, 2).unwrap()
+    }
+
+    fn products(left: &dyn Datum, right: &dyn Datum) -> std::result::Result<Vec<Option<i128>>, ArrowError> {
+        Ok(whole_products(left, right, RESULT)?.as_primitive::<Decimal128Type>().iter().collect())
+    }
+
+    #[test]
+    fn products_are_exact_whether_their_factors_are_short_or_long() {
+        let short = [Some(3), None, Some(LEAST), Some(-7), Some(i64::MAX.into())];
+        let long = [Some(10i128.pow(30)), Some(5), Some(LEAST - 1), None, Some(0)];
+        let other = [Some(-2), Some(4), Some(LEAST), Some(9), Some(i64::MAX.into())];
+        let exact = |one: &[Option<i128>], other: &[Option<i128>]| -> Vec<Option<i128>> {
+            one.iter().zip(other).map(|(one, other)| Some((*one)? * (*other)?)).collect()
+        };
+        assert_eq!(products(&decimals(&short), &decimals(&other)).unwrap(), exact(&short, &other));
+        let small = [Some(7), Some(1), Some(2), Some(1), None];
+        assert_eq!(products(&decimals(&long), &decimals(&small)).unwrap(), exact(&long, &small));
+        for factor in [Some(5), None] {
+            let one = Scalar::new(decimals(&[factor]));
+            let all = vec![factor; short.len()];
+            assert_eq!(products(&decimals(&short), &one).unwrap(), exact(&short, &all));
+            assert_eq!(products(&one, &decimals(&long)).unwrap(), exact(&all, &long));
+        }
+    }
+
+    #[test]
+    fn a_product_of_more_digits_than_its_type_is_an_error_unless_it_is_null() {
+        let most = decimals(&[Some(10i128.pow(37))]);
+        assert_eq!(products(&most, &decimals(&[Some(9)])).unwrap(), [Some(9 * 10i128.pow(37))]);
+        for factor in [10, -10, i128::MAX] {
+            assert!(products(&most, &decimals(&[Some(factor)])).is_err(), "{factor}");
+        }
+        assert_eq!(products(&most, &decimals(&[None])).unwrap(), [None]);
     }
 }

@@ -271,3 +271,18 @@ fn times_are_read_back_as_they_were_written() {
     bench.sql(&format!("COPY ({times}) TO '~/t.parquet'"));
     assert_answers(&bench, &[("SELECT z::varchar FROM '~/t.parquet'", &["2024-01-05 08:00:00+00"])]);
 }
+
+/// The check of a product of decimals or floats is made where the product is computed, which is where all who share it are.
+#[test]
+fn a_product_that_two_sums_share_is_computed_once() {
+    let bench = Bench::new();
+    for (kind, product) in [("DECIMAL(15, 2)", "decimal_multiply(price@"), ("DOUBLE", " * (1 - one_nan(off@")]
+    {
+        bench.sql(&format!(
+            "COPY (SELECT (value % 7)::{kind} AS price, (value % 3)::{kind} AS off, value % 2 AS k FROM generate_series(1, 9)) TO '~/p.parquet'"
+        ));
+        let sql = "SELECT k, sum(price * (1 - off)) AS a, sum(price * (1 - off) * (1 + off)) AS b FROM '~/p.parquet' GROUP BY k";
+        let plan = bench.sql(&format!("EXPLAIN FORMAT INDENT {sql}"));
+        assert_eq!(plan.matches(product).count(), 1, "{kind}: {plan}");
+    }
+}
