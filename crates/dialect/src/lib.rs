@@ -54,6 +54,7 @@ mod rewrite;
 pub mod rules;
 pub mod sent;
 pub mod settings;
+mod signatures;
 mod sketches;
 mod subqueries;
 pub mod suggest;

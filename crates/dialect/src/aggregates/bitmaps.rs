@@ -1,6 +1,6 @@
 //! Bitmaps of Spark: 4,096 bytes, of which each bit is a number of a bucket.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
@@ -8,17 +8,16 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 /// Bytes of a bitmap.
 const BYTES: usize = 4_096;
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 /// An aggregate whose answer is a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,12 +8,11 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, Signature, Volatility};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Documentation, Signature};
 
 use super::moments::Moments;
 use super::refuse_distinct;
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
+use crate::signatures::USER_DEFINED;
 
 static DOCUMENTATION: LazyLock<[Documentation; 5]> = LazyLock::new(|| {
     [

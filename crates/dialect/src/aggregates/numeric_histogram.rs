@@ -1,6 +1,6 @@
 //! `histogram_numeric`, the histogram of Ben-Haim and Tom-Tov with which Hive and Spark describe many numbers by a few.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, ListArray, RecordBatch, StructArray};
 use datafusion::arrow::buffer::OffsetBuffer;
@@ -9,11 +9,12 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Typ
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, ColumnarValue, Signature, Volatility};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, ColumnarValue, Signature};
 use yeoul_base::ErrorKind;
 
 use super::refuse_distinct;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 /// Bins of a histogram, at most.
 const BINS_MAX: i64 = 1_000_000;
@@ -40,8 +41,6 @@ impl AggregateUDFImpl for NumericHistogram {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -14,14 +14,13 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_STATISTICAL;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, ColumnarValue, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, ColumnarValue, Documentation, Signature};
 use datafusion::physical_expr::PhysicalExpr;
 use yeoul_base::ErrorKind;
 
 use super::refuse_distinct;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::time::interval_span::INTERVAL;
 
 /// A function of ranks.
@@ -74,8 +73,6 @@ impl AggregateUDFImpl for RankedValue {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

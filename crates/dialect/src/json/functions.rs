@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
@@ -15,9 +15,8 @@ use super::document::{Json, Kind};
 use super::path::Path;
 use super::rows::{Known, Place, Rows, append, texts};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 static EXTRACT_ALIASES: LazyLock<Vec<String>> = LazyLock::new(|| vec!["json_extract_path".to_owned()]);
 static EXTRACT_STRING_ALIASES: LazyLock<Vec<String>> =

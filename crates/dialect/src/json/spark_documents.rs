@@ -1,13 +1,13 @@
 //! Functions of whole documents that only Spark has, with the names of [`Document`].
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, StructArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
@@ -16,6 +16,7 @@ use super::typed_values::{Patterns, of_csv, of_json};
 use super::written_values::{check_csv, check_json, csv_line, write_json};
 use super::{ddl, spark_functions};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 /// A function of documents. Behind the first arguments are names and values of options, by turns.
@@ -100,8 +101,6 @@ impl ScalarUDFImpl for Document {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -6,18 +6,15 @@ use datafusion::arrow::array::{ArrayRef, ListBuilder, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use super::document::{Json, Kind};
 use super::rows::{Known, Place, Rows, append, texts};
 use super::spark_path::SparkPath;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 static OBJECT: LazyLock<Documentation> = LazyLock::new(|| {
     let text = "Text of the value at a path of JSON; null if there is none, or the text is no JSON.";

@@ -1,7 +1,7 @@
 //! Functions of lists that only Spark has, with the names of [`Kind`].
 
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::row::{RowConverter, SortField};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, StringArray, StructArray};
@@ -9,13 +9,14 @@ use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
 use super::common_type;
 use super::picked::{Picked, list_field};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 /// A function of lists.
@@ -273,8 +274,6 @@ impl ScalarUDFImpl for Kind {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

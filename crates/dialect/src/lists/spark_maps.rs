@@ -1,15 +1,13 @@
 //! Functions of maps that only Spark has, with the names of [`Kind`]. A map has no key twice: that is an error, as in Spark.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringBuilder, StructArray};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type};
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use regex::Regex;
 use yeoul_base::ErrorKind;
 
@@ -17,6 +15,7 @@ use super::common_type;
 use super::picked::{Picked, list_field};
 use super::spark_lists::{comparable, places};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 /// A function of maps.
@@ -277,8 +276,6 @@ impl ScalarUDFImpl for Kind {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

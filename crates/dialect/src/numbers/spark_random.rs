@@ -227,9 +227,8 @@ impl ScalarUDFImpl for SparkRandom {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Volatile));
-        &USER_DEFINED
+        static RANDOM: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Volatile));
+        &RANDOM
     }
 
     fn coerce_types(&self, kinds: &[DataType]) -> Result<Vec<DataType>> {

@@ -8,9 +8,7 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::aggregate_doc_sections::DOC_SECTION_APPROXIMATE;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, ColumnarValue, Documentation, Signature, Volatility,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, ColumnarValue, Documentation, Signature};
 use datasketches::kll::KllFloat;
 use yeoul_base::ErrorKind;
 
@@ -18,6 +16,7 @@ use super::functions::{out_of_bounds, within};
 use super::kll::Of;
 use super::{Collected, hll, kll, theta};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 /// An aggregate whose answer is a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,8 +138,6 @@ impl AggregateUDFImpl for SketchAggregate {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -9,15 +9,14 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_OTHER;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 use datasketches::kll::KllFloat;
 use yeoul_base::ErrorKind;
 
 use super::kll::{Item, Of};
 use super::{hll, kll, theta};
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 /// A function of sketches.
@@ -246,8 +245,6 @@ impl ScalarUDFImpl for Kind {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -1,18 +1,19 @@
 //! `to_number`, `try_to_number` and `to_char` of Spark, which read and write numbers by formats.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
 use super::number_format::NumberFormat;
 use super::rows::invoke;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::time::date_format::DateFormat;
 
 /// A function of a value and a format.
@@ -77,8 +78,6 @@ impl ScalarUDFImpl for NumberText {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -8,18 +8,15 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use super::brace_pattern::BracePattern;
 use super::percent_pattern::{PercentPattern, Rules, Value};
 use super::rows::invoke;
+use crate::signatures::USER_DEFINED;
 use crate::types::type_name;
 use crate::{Error, Result as OwnResult};
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 static PRINTF: LazyLock<Documentation> = LazyLock::new(|| {
     let text = "Text of values by a pattern such as '%s: %5.2f'. Refused where Spark writes another text than DuckDB.";

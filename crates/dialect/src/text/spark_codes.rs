@@ -1,17 +1,16 @@
 //! Codes and checks of texts and bytes that only Spark has, with the names of [`Kind`].
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, Int64Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use super::rows::invoke;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 /// A function of one text, of bytes, or of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,8 +157,6 @@ impl ScalarUDFImpl for Kind {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

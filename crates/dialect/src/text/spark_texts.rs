@@ -1,18 +1,17 @@
 //! Functions of texts and bytes that only Spark has, with the names of [`Kind`].
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use super::charset::Charset;
 use super::rows::invoke;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 /// A function of texts or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,8 +134,6 @@ impl ScalarUDFImpl for Kind {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

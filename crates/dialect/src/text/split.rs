@@ -6,16 +6,13 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringBuil
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_STRING;
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 use regex::Regex;
 use yeoul_base::ErrorKind;
 
 use super::rows::invoke;
+use crate::signatures::USER_DEFINED;
 use crate::{Error, Result as OwnResult};
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 static SPLIT: LazyLock<Documentation> = LazyLock::new(|| {
     let text = "List of the parts of a text between separators; its characters for an empty one. With the most parts that there may be, the separator is a regular expression.";

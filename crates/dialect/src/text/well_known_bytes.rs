@@ -1,15 +1,16 @@
 //! Geometries as bytes, in the form that is called well-known binary (OGC 06-103r4).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use super::rows::invoke;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 /// The name of the function.
 pub(crate) const CHECKED: &str = "spark_wkb";
@@ -37,8 +38,6 @@ impl ScalarUDFImpl for WellKnownBytes {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

@@ -16,17 +16,16 @@ use datafusion::common::{Result, plan_err};
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use yeoul_base::ErrorKind;
 
 use super::calendar::{months_between, next_day, time_of, weekday};
 use super::interval_span::as_given;
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
 
 static MONTHS_BETWEEN: LazyLock<Documentation> = LazyLock::new(|| {
     let text = "Months from the second time to the first, with a fraction of 31 days unless both are on the same day of a month, or on its last one. It has eight digits; all, if the third argument is false.";

@@ -1,19 +1,20 @@
 //! Functions of times of day that only Spark has, with the names of [`ClockFunction`]. Its times have microseconds.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Decimal128Array, Int64Array, Time64NanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int64Type, Time64NanosecondType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::optimizer::AnalyzerRule;
 use yeoul_base::ErrorKind;
 
 use crate::Error;
 use crate::rules::spark_casts::call_within_casts;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 const TIME: DataType = DataType::Time64(TimeUnit::Nanosecond);
@@ -124,8 +125,6 @@ impl ScalarUDFImpl for ClockFunction {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 

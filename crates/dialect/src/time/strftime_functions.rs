@@ -16,7 +16,6 @@ use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::scalar_doc_sections::DOC_SECTION_DATETIME;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
 };
 use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
@@ -24,8 +23,7 @@ use yeoul_base::ErrorKind;
 use super::interval_span::as_given;
 use super::strftime::{Local, TimePattern};
 use crate::Error;
-
-static USER_DEFINED: LazyLock<Signature> = LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
+use crate::signatures::USER_DEFINED;
 
 static FORMAT: LazyLock<Documentation> = LazyLock::new(|| {
     let text = "Text of a date or time by a pattern such as '%Y-%m-%d %H:%M:%S'.";

@@ -1,19 +1,18 @@
 //! Times and units: `spark_time_add(unit, n, t)` and `spark_time_diff(unit, from, to)`, which are Spark's `timestampadd` and
 //! `timestampdiff`.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use chrono::{Datelike, Months, NaiveDateTime};
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMicrosecondArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
 use datafusion::arrow::temporal_conversions::as_datetime;
 use datafusion::common::{Result, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use yeoul_base::ErrorKind;
 
 use crate::Error;
+use crate::signatures::USER_DEFINED;
 use crate::text::rows::invoke;
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -82,8 +81,6 @@ impl ScalarUDFImpl for InUnits {
     }
 
     fn signature(&self) -> &Signature {
-        static USER_DEFINED: LazyLock<Signature> =
-            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
         &USER_DEFINED
     }
 
