@@ -19,8 +19,11 @@ use crate::syntax::Statement;
 use crate::syntax::tokenizer::TokenWithSpan;
 use crate::time::clock_functions::ClockFunction;
 use crate::time::date_arithmetic::DateArithmetic;
+use crate::time::interval_literals::IntervalLiteral;
+use crate::time::interval_units::IntervalUnits;
 use crate::time::parse_functions::ParseByPattern;
 use crate::time::spark_intervals::SparkInterval;
+use crate::time::spark_moments::SparkMoment;
 use crate::time::spark_zones::SparkZone;
 use crate::time::time_units::InUnits;
 use crate::time::{
@@ -236,10 +239,16 @@ impl Dialect {
         aggregates::register(&mut state)?;
         sketches::register(&mut state)?;
         state.register_udf(Arc::new(TypeOf::default().into()))?;
-        let of_times = ParseByPattern::all().into_iter().chain(InUnits::all()).chain(ClockFunction::all());
+        let of_times = ParseByPattern::all()
+            .into_iter()
+            .chain(InUnits::all())
+            .chain(ClockFunction::all())
+            .chain(SparkMoment::all())
+            .chain(IntervalUnits::all());
         for function in of_times {
             state.register_udf(function)?;
         }
+        state.register_udf(IntervalLiteral::shared())?;
         state.register_udf(Arc::new(SparkZone.into()))?;
         for function in SparkElement::all() {
             state.register_udf(function)?;

@@ -54,13 +54,18 @@ Refused: what is not listed is meant to be Spark's, or an error.
 | `percentile_cont` of `FLOAT` | with the digits of a `FLOAT` | a `DOUBLE` |
 | `GROUPING SETS (…, ())` of no rows | a row for `()` | none |
 | `GROUPING SETS ((a + b), (b + a))` | two keys | one |
-| `split(text, '', n)` | the first `n` letters | the rest in the last element |
 | `regexp_extract_all` of a pattern that matches nothing | no empty match at the end of another | there is one |
-| `lpad` and `rpad` of `BINARY` | with spaces | with zeros |
 | `timestamp_seconds` of a float | rounded to microseconds | cut off |
 | `a & b >> c` | from left to right | `>>` binds tighter |
 | `TIME` with more than six digits of a second | nine digits; in functions and casts to numbers six | six digits |
-| `to_date` and `to_timestamp` by a pattern with a zone, `X`, `Z`, `VV` | an error | an instant |
+| `to_date` and `to_timestamp` by a pattern with a zone, `X`, `Z`, `VV`, `z` | an error, unless the zone is in brackets and the text has none | an instant |
+| `date_format` with names of zones, `z` | an error | names |
+| casts of intervals to numbers | of intervals that are written out | of all |
+| parts of days, hours and minutes as `INTERVAL`, `CAST(1.5BD AS INTERVAL DAY)` | an error | kept, and not shown |
+| `ceil` and `floor` of floats at a digit, `format_number` by a pattern | errors | answers |
+| keys of `parse_url` | letters, digits, `_` and `-` | regular expressions |
+| a view made with `GLOBAL` | has its name without `global_temp`, too | with `global_temp` only |
+| the schema `default` | is called `public` before a table's name | `default` |
 | `try_add`, `try_subtract`, `try_multiply` of decimals, dates and intervals, `bround` of decimals | an error | answers |
 | sketches (`theta_…`, `hll_…`, `kll_…`) | counts and quantiles are exact while a sketch holds all values; beyond that they are estimates, which may be others; the bytes of a sketch are those of Apache's library for Rust, without collations; `kll_sketch_to_string_…` of more values than `k` is an error | estimates and bytes of the library for Java |
 | `rand`, `randn`, `randstr`, `uniform` with a seed | Spark's numbers, in the order of the rows of a batch, to whose seed its number is added | in the order of the rows of a partition, to whose seed its number is added |

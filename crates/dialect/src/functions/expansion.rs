@@ -92,6 +92,15 @@ impl<'a> Expansion<'a> {
         let name = name.value.to_ascii_lowercase();
         let definitions = spark::defined(&name);
         let Some(first) = definitions.first() else { return Ok(()) };
+        if matches!(call.args, FunctionArguments::None)
+            && first.parameters.as_ref().is_some_and(Vec::is_empty)
+        {
+            call.args = FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: None,
+                args: Vec::new(),
+                clauses: Vec::new(),
+            });
+        }
         let FunctionArguments::List(list) = &call.args else { return Ok(()) };
         let number = list.args.len();
         let has_so_many = |of: &&Definition| of.parameters.as_ref().is_none_or(|names| names.len() == number);

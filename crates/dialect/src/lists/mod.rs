@@ -2,12 +2,13 @@
 //!
 //! - [`aggregate`]: a fold by a lambda;
 //! - [`picked`]: lists of the elements of others;
-//! - [`spark_lists`]: functions of lists; [`spark_maps`]: functions of maps.
+//! - [`spark_lists`]: functions of lists; [`spark_maps`]: functions of maps; [`spark_zips`]: several lists as one.
 
 pub(crate) mod aggregate;
 mod picked;
 mod spark_lists;
 mod spark_maps;
+mod spark_zips;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in spark_lists::Kind::all().chain(spark_maps::Kind::all()) {
         state.register_udf(Arc::new(function))?;
     }
+    state.register_udf(Arc::new(spark_zips::ArraysZip.into()))?;
     state.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(aggregate::Aggregate)))?;
     Ok(())
 }

@@ -246,7 +246,7 @@ fn pair_fields(left: &DataType, right: &DataType) -> Fields {
 }
 
 /// The type of the elements of a list.
-fn element_of(kind: &DataType) -> Option<DataType> {
+pub(super) fn element_of(kind: &DataType) -> Option<DataType> {
     match kind {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             Some(field.data_type().clone())

@@ -17,7 +17,7 @@ pub(crate) struct FloatDigits;
 
 impl AnalyzerRule for FloatDigits {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        call_within_casts(plan, config, &|from, to| {
+        call_within_casts(plan, config, &|from, to, _| {
             let is_decimal = matches!(to, DataType::Decimal128(..) | DataType::Decimal256(..));
             (from.is_floating() && is_decimal).then(|| SparkValue::shared(Kind::Digits))
         })

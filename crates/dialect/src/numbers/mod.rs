@@ -17,7 +17,7 @@
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
 //! - [`regression`]: the function `regr_r2`;
-//! - [`spark_operators`]: `/` and `div` of Spark; [`spark_numbers`]: its functions; [`spark_random`]: its random numbers.
+//! - [`spark_operators`]: `/` and `div` of Spark; [`spark_ceilings`]: its `ceil` and `floor` at a digit; [`spark_numbers`]: its functions; [`spark_random`]: its random numbers.
 //!
 //! [`exact_numbers`] puts the functions in place of the operators; [`framed_accumulator`]: accumulators of DataFusion's of which one thing
 //! is done otherwise.
@@ -45,6 +45,7 @@ mod quotients;
 mod regression;
 mod rounding;
 mod spark_bits;
+pub(crate) mod spark_ceilings;
 mod spark_numbers;
 pub(crate) mod spark_operators;
 mod spark_random;
@@ -69,8 +70,10 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(quotients::ExactQuotients))?;
     state.register_expr_planner(Arc::new(integer_division::IntegerDivision))?;
     number_functions::NumberFunction::register(state)?;
-    for function in
-        spark_numbers::Kind::all().chain(spark_bits::Kind::all()).chain(spark_random::SparkRandom::all())
+    for function in spark_numbers::Kind::all()
+        .chain(spark_bits::Kind::all())
+        .chain(spark_random::SparkRandom::all())
+        .chain(spark_ceilings::CeilingAt::all())
     {
         state.register_udf(Arc::new(function))?;
     }

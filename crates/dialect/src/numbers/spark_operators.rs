@@ -127,7 +127,7 @@ impl ExprPlanner for SparkOperators {
         mut raw: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let BinaryOperator::Custom(name) = &raw.op else { return Ok(PlannerResult::Original(raw)) };
+        let BinaryOperator::Custom(name) = &raw.op else { return compared(raw, schema) };
         let Some(operator) = SparkOperator::ALL.into_iter().find(|operator| operator.name() == name) else {
             return Ok(PlannerResult::Original(raw));
         };
@@ -177,6 +177,28 @@ impl ExprPlanner for SparkOperators {
             }
         })
     }
+}
+
+/// A comparison, in which a text beside a truth value is one, too.
+fn compared(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    let is_comparison = matches!(
+        raw.op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+            | BinaryOperator::Spaceship
+    );
+    if is_comparison && let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) {
+        if left == DataType::Boolean && right.is_string() {
+            raw.right = std::mem::take(&mut raw.right).cast_to(&DataType::Boolean, schema)?;
+        } else if left.is_string() && right == DataType::Boolean {
+            raw.left = std::mem::take(&mut raw.left).cast_to(&DataType::Boolean, schema)?;
+        }
+    }
+    Ok(PlannerResult::Original(raw))
 }
 
 /// An integer that is written, as a decimal of its digits: so has it Spark beside a decimal. A column of integers has ten digits or more.
@@ -327,12 +349,23 @@ fn of_texts(
     let is_interval = |kind: &DataType| matches!(kind, DataType::Interval(_));
     let to = |side: &Expr, kind: &DataType| side.clone().cast_to(kind, schema);
     Ok(Some(match (left, right) {
+        // A time and a null are null, of the type that the time and an interval would have.
+        (DataType::Timestamp(..), DataType::Null) if operator == SparkOperator::Plus => {
+            Expr::Literal(ScalarValue::try_from(left)?, None)
+        }
+        (DataType::Null, DataType::Timestamp(..)) if operator == SparkOperator::Plus => {
+            Expr::Literal(ScalarValue::try_from(right)?, None)
+        }
         (left, DataType::Null) if is_date(left) => Expr::Literal(ScalarValue::try_from(&moment)?, None),
         (DataType::Null, right) if is_date(right) && operator == SparkOperator::Plus => {
             Expr::Literal(ScalarValue::try_from(&moment)?, None)
         }
         (left, right) if left.is_string() && is_interval(right) => {
             let sum = binary_expr(to(&raw.left, &moment)?, own, raw.right.clone());
+            sum.cast_to(&DataType::Utf8, schema)?
+        }
+        (left, right) if is_interval(left) && right.is_string() && operator == SparkOperator::Plus => {
+            let sum = binary_expr(raw.left.clone(), own, to(&raw.right, &moment)?);
             sum.cast_to(&DataType::Utf8, schema)?
         }
         (left, right)

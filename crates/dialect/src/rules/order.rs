@@ -20,7 +20,7 @@ use crate::subqueries::{
 };
 use crate::time::{
     clock_functions, dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns,
-    time_values,
+    spark_moments, time_values,
 };
 use crate::types::{list_casts, null_parents, refused_operands};
 
@@ -46,8 +46,9 @@ const ANALYZER: [Step<AnalyzingRule>; 16] = [
 ];
 
 /// The rules of the analyzer that come behind `unnesting`, once all types are known.
-const VALUES: [Step<AnalyzingRule>; 5] = [
+const VALUES: [Step<AnalyzingRule>; 6] = [
     Last(|| Arc::new(float_digits::FloatDigits)),
+    Last(|| Arc::new(spark_moments::MomentCasts)),
     Last(|| Arc::new(patterns::Patterns)),
     Last(|| Arc::new(time_values::TimeValues)),
     Last(|| Arc::new(interval_order::IntervalOrder)),
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 13..];
+        let own = &analyzing[analyzing.len() - 14..];
         assert_eq!(
             own,
             [
@@ -171,6 +172,7 @@ mod tests {
                 "three_values",
                 "unnesting",
                 "float_digits",
+                "moment_casts",
                 "patterns",
                 "time_values",
                 "interval_order",

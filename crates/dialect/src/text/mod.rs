@@ -1,16 +1,19 @@
 //! Functions of texts that DataFusion has not.
 //!
 //! - [`brace_pattern`], [`percent_pattern`]: patterns of texts of values; [`printf`]: the functions that have them;
+//! - [`grouped_numbers`]: numbers with commas;
 //! - [`hex`]: `hex` and `unhex`;
 //! - [`number_format`]: formats of numbers; [`number_texts`]: the functions that have them;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
 //! - [`rows`]: functions that are computed row by row;
 //! - [`spark_texts`], [`spark_codes`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
-//! - [`split`]: parts of a text between separators;
+//! - [`spark_pads`]: functions of the ends of texts and bytes;
+//! - [`split`]: parts of a text between separators; [`url_parts`]: parts of a URL;
 //! - [`well_known_bytes`]: geometries as bytes.
 
 mod brace_pattern;
 mod charset;
+mod grouped_numbers;
 mod hex;
 mod number_format;
 mod number_texts;
@@ -19,8 +22,10 @@ mod printf;
 mod regexp_extract;
 pub(crate) mod rows;
 mod spark_codes;
+mod spark_pads;
 mod spark_texts;
 mod split;
+mod url_parts;
 pub(crate) mod well_known_bytes;
 
 use std::sync::Arc;
@@ -34,12 +39,16 @@ use datafusion::logical_expr::ScalarUDF;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    for function in
-        spark_texts::Kind::all().chain(spark_codes::Kind::all()).chain(number_texts::NumberText::all())
+    for function in spark_texts::Kind::all()
+        .chain(spark_codes::Kind::all())
+        .chain(number_texts::NumberText::all())
+        .chain(url_parts::UrlPart::all())
+        .chain(spark_pads::Ends::all())
     {
         state.register_udf(Arc::new(function))?;
     }
     for function in [
+        grouped_numbers::FormatNumber::shared(),
         ScalarUDF::from(hex::Hex::default()),
         ScalarUDF::from(hex::Unhex::default()),
         ScalarUDF::from(printf::Printf::Both),

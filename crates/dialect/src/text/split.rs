@@ -126,8 +126,11 @@ impl Separator {
                 return Ok(());
             }
             Self::Text(separator) if separator.is_empty() => {
-                // Spark leaves out the rest.
-                for (at, letter) in text.char_indices().take(most) {
+                for (place, (at, letter)) in text.char_indices().enumerate() {
+                    if place + 1 == most {
+                        part(&text[at..]);
+                        break;
+                    }
                     part(&text[at..at + letter.len_utf8()]);
                 }
                 return Ok(());
@@ -228,7 +231,7 @@ mod tests {
             |text: &str, separator: &str, most| parts(&Split::by_either(), text, separator, Some(most));
         assert_eq!(spark("oneAtwoBthreeC", "[ABC]", 2).unwrap(), ["one", "twoBthreeC"]);
         assert_eq!(spark("oneAtwoBthreeC", "[ABC]", usize::MAX).unwrap(), ["one", "two", "three", ""]);
-        assert_eq!(spark("abc", "", 2).unwrap(), ["a", "b"]);
+        assert_eq!(spark("abc", "", 2).unwrap(), ["a", "bc"]);
         assert_eq!(spark("a,b,c", ",", 1).unwrap(), ["a,b,c"]);
         assert_eq!(parts(&Split::by_regex(), "a1b22c", "[0-9]+", None).unwrap(), ["a", "b", "c"]);
         assert!(parts(&Split::by_regex(), "abc", "b*", None).is_err());

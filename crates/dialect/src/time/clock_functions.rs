@@ -30,7 +30,7 @@ const DAY: i64 = 86_400 * SECOND;
 pub(crate) enum ClockFunction {
     /// `spark_clock_diff(unit, from, to)`: whole units from one time to another.
     Difference,
-    /// `spark_clock_trunc(unit, t)`: the begin of a unit.
+    /// `spark_clock_trunc(unit, t)`: the begin of a unit, or of so many digits of a second.
     Truncate,
     /// `spark_make_time(hour, minute, seconds)`.
     Make,
@@ -104,6 +104,14 @@ fn unit_of(name: &str) -> Result<i64> {
         "SECOND" => SECOND,
         "MILLISECOND" => 1_000 * MICROSECOND,
         "MICROSECOND" => MICROSECOND,
+        // Digits of a second.
+        "0" => SECOND,
+        "1" => SECOND / 10,
+        "2" => SECOND / 100,
+        "3" => SECOND / 1_000,
+        "4" => SECOND / 10_000,
+        "5" => SECOND / 100_000,
+        "6" => MICROSECOND,
         _ => {
             let error = Error::new(ErrorKind::Invalid, format!("'{name}' is no unit of a time of day"));
             return Err(error
@@ -168,7 +176,7 @@ pub(crate) struct ClockCasts;
 
 impl AnalyzerRule for ClockCasts {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        call_within_casts(plan, config, &|from, to| match to {
+        call_within_casts(plan, config, &|from, to, _| match to {
             _ if *from != TIME => None,
             kind if kind.is_integer() => Some(ClockFunction::WholeSeconds.into()),
             DataType::Decimal128(..) => Some(ClockFunction::Seconds.into()),

@@ -48,7 +48,7 @@ pub(super) enum Item {
 const WRITTEN_ONLY: [char; 4] = ['E', 'F', 'q', 'Q'];
 
 /// Letters of zones: a text with one would be an instant.
-const ZONES: [char; 4] = ['V', 'X', 'Z', 'x'];
+const ZONES: [char; 6] = ['O', 'V', 'X', 'Z', 'x', 'z'];
 
 impl Pattern {
     /// Takes a pattern apart.
@@ -88,7 +88,7 @@ impl Pattern {
                     while rest.next_if_eq(&c).is_some() {
                         count += 1;
                     }
-                    if count > most_of(c) {
+                    if count > most_of(c) || (c == 'O' && matches!(count, 2 | 3)) {
                         return Err(refused(format!("'{}'", String::from(c).repeat(count.min(LETTERS_MAX)))));
                     }
                     items.push(Item::Field(c, count));
@@ -102,14 +102,26 @@ impl Pattern {
     /// Takes apart a pattern by which texts are read.
     ///
     /// # Errors
-    /// Those of [`parse`](Self::parse); `Invalid` for letters that Spark does not read, and for those of zones.
+    /// Those of [`parse`](Self::parse); `Invalid` for letters that Spark does not read, and for those of zones that a text must have.
     pub(super) fn of_parsing(pattern: &str) -> OwnResult<Self> {
         let parsed = Self::parse(pattern)?;
+        let mut depth = 0_usize;
         for item in &parsed.0 {
-            let Item::Field(letter, _) = item else { continue };
+            let letter = match item {
+                Item::Field(letter, _) => letter,
+                Item::Open => {
+                    depth += 1;
+                    continue;
+                }
+                Item::Close => {
+                    depth -= 1;
+                    continue;
+                }
+                Item::Text(_) => continue,
+            };
             let (what, hint) = if WRITTEN_ONLY.contains(letter) {
                 ("a text is not read by", "date_format writes it")
-            } else if ZONES.contains(letter) {
+            } else if ZONES.contains(letter) && depth == 0 {
                 (
                     "not supported: a zone in",
                     "TIMESTAMP is a wall clock; CAST('2024-01-01 00:00:00Z' AS TIMESTAMPTZ) is an instant",
@@ -123,21 +135,32 @@ impl Pattern {
         Ok(parsed)
     }
 
+    /// True if a text may have a zone.
+    pub(super) fn has_zone(&self) -> bool {
+        self.0.iter().any(|item| matches!(item, Item::Field(letter, _) if ZONES.contains(letter)))
+    }
+
     pub(super) fn items(&self) -> &[Item] {
         &self.0
     }
 
     /// The text of a time with this offset of its zone, in seconds.
-    fn write(&self, to: &mut String, time: NaiveDateTime, offset: i32, zone: &str) {
+    fn write(&self, to: &mut String, time: NaiveDateTime, offset: i32, zone: &str) -> OwnResult<()> {
         for item in &self.0 {
             match *item {
                 Item::Text(ref text) => to.push_str(text),
                 Item::Open | Item::Close => {}
+                Item::Field('z', _) => {
+                    let error =
+                        Error::new(ErrorKind::Invalid, "not supported: date_format with names of zones, 'z'");
+                    return Err(error.with_hint("'VV' is the zone, 'XXX' its offset"));
+                }
                 Item::Field(letter, count) => {
                     field(to, letter, count, time, offset, zone).expect("writing to a string cannot fail");
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -152,8 +175,10 @@ fn push_text(items: &mut Vec<Item>, c: char) {
 fn most_of(letter: char) -> usize {
     match letter {
         'y' => 6,
-        'G' | 'M' | 'L' | 'E' | 'Q' | 'q' => 4,
-        'D' | 'X' | 'x' | 'Z' => 3,
+        'G' | 'M' | 'L' | 'E' | 'Q' | 'q' | 'z' => 4,
+        'X' | 'x' | 'Z' => 5,
+        'O' => 4,
+        'D' => 3,
         'd' | 'H' | 'h' | 'k' | 'K' | 'm' | 's' | 'V' => 2,
         'a' | 'F' => 1,
         'S' => 9,
@@ -182,7 +207,7 @@ fn field(
         }
         'S' => return write!(to, "{}", &format!("{:09}", time.nanosecond())[..count]),
         'V' => return write!(to, "{zone}"),
-        'X' | 'x' | 'Z' => return write_offset(to, letter, count, offset),
+        'O' | 'X' | 'x' | 'Z' => return write_offset(to, letter, count, offset),
         'M' | 'L' => time.month(),
         'Q' | 'q' => quarter(time),
         'D' => time.ordinal(),
@@ -229,15 +254,27 @@ fn era(year: i32, count: usize) -> &'static str {
 }
 
 fn write_offset(to: &mut String, letter: char, count: usize, offset: i32) -> std::fmt::Result {
-    if letter == 'X' && offset == 0 {
+    let is_of_zero = letter == 'X' || (letter, count) == ('Z', 5);
+    if is_of_zero && offset == 0 {
         return write!(to, "Z");
     }
     let (sign, ahead) = if offset < 0 { ('-', -offset) } else { ('+', offset) };
-    let (hours, minutes) = (ahead / 3600, ahead / 60 % 60);
+    let (hours, minutes, seconds) = (ahead / 3600, ahead / 60 % 60, ahead % 60);
     match (letter, count) {
-        ('X' | 'x', 1) if minutes == 0 => write!(to, "{sign}{hours:02}"),
-        ('X' | 'x', 3) => write!(to, "{sign}{hours:02}:{minutes:02}"),
-        _ => write!(to, "{sign}{hours:02}{minutes:02}"),
+        ('X' | 'x', 1) if minutes == 0 => return write!(to, "{sign}{hours:02}"),
+        ('O', _) | ('Z', 4) if offset == 0 => return write!(to, "GMT"),
+        ('O', 1) if minutes == 0 && seconds == 0 => return write!(to, "GMT{sign}{hours}"),
+        ('O', 1) => write!(to, "GMT{sign}{hours}:{minutes:02}")?,
+        ('O', _) | ('Z', 4) => write!(to, "GMT{sign}{hours:02}:{minutes:02}")?,
+        ('X' | 'x', 3 | 5) | ('Z', 5) => write!(to, "{sign}{hours:02}:{minutes:02}")?,
+        _ => write!(to, "{sign}{hours:02}{minutes:02}")?,
+    }
+    // The offsets of local times before there were zones have seconds.
+    match (letter, count) {
+        _ if seconds == 0 => Ok(()),
+        ('O', _) | ('Z', 4 | 5) | ('X' | 'x', 5) => write!(to, ":{seconds:02}"),
+        ('X' | 'x', 4) => write!(to, "{seconds:02}"),
+        _ => Ok(()),
     }
 }
 
@@ -297,7 +334,7 @@ pub(crate) fn written(micros: i64, pattern: &str) -> OwnResult<String> {
         )
     })?;
     let mut text = String::new();
-    Pattern::parse(pattern)?.write(&mut text, time, 0, "UTC");
+    Pattern::parse(pattern)?.write(&mut text, time, 0, "UTC")?;
     Ok(text)
 }
 
@@ -330,7 +367,7 @@ fn formatted(times: &ArrayRef, patterns: &StringArray) -> Result<StringArray> {
             _ => &parsed.insert((pattern, Pattern::parse(pattern)?)).1,
         };
         text.clear();
-        parsed.write(&mut text, local, offset, zone_name);
+        parsed.write(&mut text, local, offset, zone_name)?;
         texts.push(Some(text.clone()));
     }
     Ok(texts.into_iter().collect())
@@ -342,7 +379,9 @@ mod tests {
 
     fn text(pattern: &str, time: &str) -> String {
         let mut text = String::new();
-        Pattern::parse(pattern).unwrap().write(&mut text, time.parse().unwrap(), 19_800, "Asia/Kolkata");
+        let written =
+            Pattern::parse(pattern).unwrap().write(&mut text, time.parse().unwrap(), 19_800, "Asia/Kolkata");
+        written.unwrap();
         text
     }
 
@@ -361,6 +400,7 @@ mod tests {
             ("Q qq QQQ qqqq", "1 01 Q1 1st quarter"),
             ("SSSSSS S", "123456 1"),
             ("X XX XXX x Z", "+0530 +0530 +05:30 +0530 +0530"),
+            ("XXXX XXXXX xxxx ZZZZ ZZZZZ O OOOO", "+0530 +05:30 +0530 GMT+05:30 +05:30 GMT+5:30 GMT+05:30"),
             ("VV G", "Asia/Kolkata AD"),
             ("yyyy'T'HH 'o''clock' ''", "2024T00 o'clock '"),
             ("yyyy年MM月", "2024年03月"),

@@ -27,8 +27,23 @@ pub(crate) fn read_times<'a>(
     pattern: &str,
 ) -> crate::Result<ArrayRef> {
     let pattern = Pattern::of_parsing(pattern)?;
-    let time = |text: &str| time_of(text, &pattern).map(|time| time.and_utc().timestamp_micros());
-    Ok(Arc::new(texts.map(|text| text.and_then(time)).collect::<TimestampMicrosecondArray>()))
+    let times = texts.map(|text| text.map_or(Ok(None), |text| micros_of(text, &pattern)));
+    Ok(Arc::new(times.collect::<crate::Result<TimestampMicrosecondArray>>()?))
+}
+
+/// Microseconds of the time of a text by a pattern; `None` if it has none.
+///
+/// # Errors
+/// `Invalid` for a text that may have a zone: a wall clock has none.
+fn micros_of(text: &str, pattern: &Pattern) -> crate::Result<Option<i64>> {
+    match time_of(text, pattern) {
+        None if pattern.has_zone() => {
+            let error =
+                Error::new(ErrorKind::Invalid, format!("not supported: '{text}' by a pattern with a zone"));
+            Err(error.with_hint("leave the zone out: a TIMESTAMP is a wall clock"))
+        }
+        time => Ok(time.map(|time| time.and_utc().timestamp_micros())),
+    }
 }
 
 /// A function of a text and a pattern.
@@ -86,7 +101,7 @@ impl ScalarUDFImpl for ParseByPattern {
                 Some((of, known)) if *of == pattern => known,
                 _ => &parsed.insert((pattern, Pattern::of_parsing(pattern)?)).1,
             };
-            let time = time_of(text, known).map(|time| time.and_utc().timestamp_micros());
+            let time = micros_of(text, known)?;
             if time.is_none() && *self == Self::OrFail {
                 let what = format!("'{text}' is no time by the pattern '{pattern}'");
                 let hint = "try_to_timestamp(text, pattern) is null there";

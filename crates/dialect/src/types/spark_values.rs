@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
+    Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringArray,
 };
 use datafusion::arrow::datatypes::{
     DataType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
@@ -44,6 +44,12 @@ pub(crate) enum Kind {
     Micros,
     /// `spark_typeof(x)`: the name of a type.
     TypeOf,
+    /// `spark_signed(x)`: a text as a DOUBLE, other values as they are.
+    Signed,
+    /// `spark_real(x)`: a FLOAT as it is, another number or text as a DOUBLE.
+    Real,
+    /// `spark_sign(x)`: -1, 0 or 1 of a number or an interval, as a DOUBLE.
+    Sign,
     /// `spark_declared(x)`: the value of a variable that must be new.
     Declared,
     /// `spark_assigned(x)`: the value of a variable that must be there.
@@ -54,7 +60,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All of them.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 17] = [
         Self::Text,
         Self::Part,
         Self::Digits,
@@ -66,6 +72,9 @@ impl Kind {
         Self::Number,
         Self::Micros,
         Self::TypeOf,
+        Self::Signed,
+        Self::Sign,
+        Self::Real,
         Self::Declared,
         Self::Assigned,
         Self::Replaced,
@@ -85,6 +94,9 @@ impl Kind {
             Self::Number => "spark_number",
             Self::Micros => "spark_micros",
             Self::TypeOf => "spark_typeof",
+            Self::Signed => "spark_signed",
+            Self::Sign => "spark_sign",
+            Self::Real => "spark_real",
             Self::Declared => "spark_declared",
             Self::Assigned => "spark_assigned",
             Self::Replaced => "spark_replaced",
@@ -140,7 +152,7 @@ impl ScalarUDFImpl for SparkValue {
             Kind::Whole if of.is_floating() => Ok(DataType::Int64),
             Kind::Text | Kind::Part | Kind::Digits if of.is_floating() => Ok(DataType::Utf8),
             // Arrow joins no two numbers.
-            Kind::Part if of.is_integer() => Ok(DataType::Utf8),
+            Kind::Part if of.is_integer() || *of == DataType::Boolean => Ok(DataType::Utf8),
             Kind::Text if of.is_nested() || matches!(of, DataType::Interval(_) | DataType::Duration(_)) => {
                 let text = format!("not supported: a cast of {} to STRING", type_name(of));
                 Err(Error::new(ErrorKind::Invalid, text)
@@ -157,6 +169,9 @@ impl ScalarUDFImpl for SparkValue {
                 Err(error.with_hint("timestamp_seconds(n) is an instant").into())
             }
             Kind::Micros => Ok(DataType::Int64),
+            Kind::Signed if of.is_string() || of.is_null() => Ok(DataType::Float64),
+            Kind::Real if *of == DataType::Float32 => Ok(DataType::Float32),
+            Kind::Sign | Kind::Real => Ok(DataType::Float64),
             Kind::Time if of.is_numeric() => {
                 let error = Error::new(ErrorKind::Invalid, "not supported: a number as a date or TIMESTAMP");
                 Err(error
@@ -172,7 +187,11 @@ impl ScalarUDFImpl for SparkValue {
         let of = value.data_type();
         match self.kind {
             Kind::WholeDays if of != INTERVAL => return Ok(value),
-            Kind::Part if of.is_integer() => return value.cast_to(&DataType::Utf8, None),
+            Kind::Part if of.is_integer() || of == DataType::Boolean => {
+                return value.cast_to(&DataType::Utf8, None);
+            }
+            Kind::Real if of == DataType::Float32 => return Ok(value),
+            Kind::Real => return value.cast_to(&DataType::Float64, None),
             Kind::TypeOf => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(spark_name(&of))))),
             Kind::Instant => return value.cast_to(&instant_of(&of), None),
             Kind::Micros => {
@@ -182,6 +201,13 @@ impl ScalarUDFImpl for SparkValue {
                 };
                 let moment = value.cast_to(&DataType::Timestamp(TimeUnit::Microsecond, zone), None)?;
                 return moment.cast_to(&DataType::Int64, None);
+            }
+            Kind::Signed if of.is_string() || of.is_null() => return value.cast_to(&DataType::Float64, None),
+            Kind::Signed => return Ok(value),
+            Kind::Sign if !matches!(of, DataType::Interval(_)) => {
+                return value
+                    .cast_to(&DataType::Float64, None)
+                    .and_then(|value| sign(value, arguments.number_rows));
             }
             Kind::Time | Kind::Number | Kind::Declared | Kind::Assigned | Kind::Replaced => return Ok(value),
             Kind::Text | Kind::Part | Kind::Digits | Kind::Whole if !of.is_floating() => return Ok(value),
@@ -194,6 +220,7 @@ impl ScalarUDFImpl for SparkValue {
             Kind::Whole => wholes(&values)?,
             Kind::Digits => digits(&values)?,
             Kind::WholeDays => whole_days(&values)?,
+            Kind::Sign => interval_signs(&values)?,
             _ => texts(&values),
         };
         Ok(if is_constant {
@@ -202,6 +229,35 @@ impl ScalarUDFImpl for SparkValue {
             ColumnarValue::Array(found)
         })
     }
+}
+
+/// The signs of floats: a zero keeps its own, and NaN is none.
+fn sign(value: ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+    let of = |value: f64| if value == 0.0 || value.is_nan() { value } else { value.signum() };
+    Ok(match value {
+        ColumnarValue::Scalar(ScalarValue::Float64(value)) => {
+            ColumnarValue::Scalar(ScalarValue::Float64(value.map(of)))
+        }
+        other => {
+            let values = other.into_array(rows)?;
+            ColumnarValue::Array(Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(of)))
+        }
+    })
+}
+
+/// The signs of intervals of months, or of days and time.
+fn interval_signs(values: &ArrayRef) -> Result<ArrayRef> {
+    let of = |interval: IntervalMonthDayNano| {
+        let time = i128::from(interval.days) * 86_400_000_000_000 + i128::from(interval.nanoseconds);
+        if interval.months != 0 && time != 0 {
+            let text = "not supported: the sign of an interval of months and days";
+            return Err(Error::new(ErrorKind::Invalid, text).with_hint("extract its parts"));
+        }
+        Ok((i128::from(interval.months) + time).signum() as f64)
+    };
+    let values = values.as_primitive::<IntervalMonthDayNanoType>().iter();
+    let signs = values.map(|value| value.map(of).transpose());
+    Ok(Arc::new(signs.collect::<Result<Float64Array, Error>>()?))
 }
 
 fn instant_of(kind: &DataType) -> DataType {

@@ -236,6 +236,78 @@ fn a_session_may_choose_its_dialect_and_go_back() {
 }
 
 #[test]
+fn casts_pipes_and_schemas_are_sparks() {
+    let bench = spark();
+    for statement in ["CREATE DATABASE d", "USE d", "CREATE TABLE t AS SELECT 7 AS a", "USE default"] {
+        bench.sql(statement);
+    }
+    for (sql, expected) in [
+        ("SELECT d.t.a, current_database() FROM d.t", "7 default"),
+        ("SELECT 1 AS a, 2 AS b |> SET a = b + 1, b = a |> DROP a", "3"),
+        ("SELECT 1 AS a |> UNION ALL SELECT 2 |> WHERE a > 1", "2"),
+        (
+            "SELECT CAST(' 2024-2 ' AS DATE), DATE '2024', CAST('2024-1-2 3:4' AS TIMESTAMP)",
+            "2024-02-01 2024-01-01 2024-01-02T03:04:00",
+        ),
+        ("SELECT try_cast('2024-02-30' AS DATE) IS NULL, try_cast('20240229' AS DATE) IS NULL", "true true"),
+        (
+            "SELECT CAST(INTERVAL '-10-2' YEAR TO MONTH AS INT), CAST(INTERVAL '10.005' SECOND AS DECIMAL(4, 2))",
+            "-122 10.01",
+        ),
+        (
+            "SELECT CAST(-122S AS INTERVAL YEAR TO MONTH) = INTERVAL '-10-2' YEAR TO MONTH, CAST('- 1 day' AS INTERVAL) = INTERVAL '-1' DAY",
+            "true true",
+        ),
+        (
+            "SELECT CAST('- -1 day' AS INTERVAL) IS NULL, CAST('09:08:01.987654' AS TIME(2)) = TIME '09:08:01.98'",
+            "true true",
+        ),
+        ("SELECT ceil(-35, -1), floor(3.14115, -3), floor(-0.35, 1)", "-30 0 -0.4"),
+        (
+            "SELECT arrays_zip(a, array(3))[1].a, to_json(arrays_zip(array(1), a)[0]) FROM VALUES (array(1, 2)) AS t(a)",
+            "2 {\"0\":1,\"a\":1}",
+        ),
+        (
+            "SELECT hex(lpad(X'aa', 4, X'1f2e')), hex(rpad(X 'aa', 2)), trim(both 'x' FROM 'xax')",
+            "1F2E1FAA AA00 a",
+        ),
+        ("SELECT regexp_replace('aXbXc', '^X', '-', 2), regexp_replace('abc', 'x*', '-', 10)", "a-bXc abc"),
+        (
+            "SELECT to_timestamp('2019-10-06 10:11:12.5', 'yyyy-MM-dd HH:mm:ss.SSSSSS[zzz]') = TIMESTAMP '2019-10-06 10:11:12.5'",
+            "true",
+        ),
+        (
+            "SELECT -'1', avg('1'), true = 'true', year('1500-01-01'), nanvl(1.5D, 1 / 0)",
+            "-1.0 1.0 true 1500 1.5",
+        ),
+        (
+            "SELECT TIMESTAMP '2020-01-01' + NULL IS NULL, DATE 'tomorrow' > DATE 'today', signum(INTERVAL '-1' YEAR)",
+            "true true -1.0",
+        ),
+        ("SELECT a AS x, a FROM VALUES (2), (1) AS t(a) ORDER BY ALL LIMIT 1", "1 1"),
+        ("SELECT mode() WITHIN GROUP (ORDER BY a) FROM VALUES (2), (1), (2) AS t(a)", "2"),
+        (
+            "SELECT grouping_id(a, b) FROM VALUES (1, 2) AS t(a, b) GROUP BY a, b GROUPING SETS ((b), (a, b)) ORDER BY 1 DESC LIMIT 1",
+            "2",
+        ),
+    ] {
+        assert_eq!(row(&bench, sql).join(" "), expected, "{sql}");
+    }
+    for (sql, words) in [
+        ("SELECT CAST('20240229' AS DATE)", "is no date"),
+        ("SELECT to_timestamp('2019-10-06 UTC', 'yyyy-MM-dd[ zzz]')", "a pattern with a zone"),
+        ("SELECT try_to_timestamp('2019-10-06 UTC', 'yyyy-MM-dd[ zzz]')", "a pattern with a zone"),
+        ("SELECT date_format(DATE '2024-01-01', 'z')", "names of zones"),
+        ("SELECT CAST('1:00' AS TIME(7))", "TIME(7)"),
+        ("SELECT ceil(1.5D, 1)", "of a DOUBLE"),
+        ("SELECT lpad('a', 2147483647)", "filled up to"),
+    ] {
+        let error = bench.refused(sql).to_string();
+        assert!(error.contains(words), "{sql}: {error}");
+    }
+}
+
+#[test]
 fn each_example_of_a_function_of_spark_has_its_answer() {
     let bench = spark();
     let mut faults = String::new();

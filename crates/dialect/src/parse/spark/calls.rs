@@ -3,15 +3,16 @@
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, Value, ValueWithSpan,
+    BinaryOperator, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Value, ValueWithSpan,
 };
 use yeoul_base::ErrorKind;
 
-use super::expressions::taken;
+use super::expressions::{plain, taken};
 use super::quantified_likes::distinct_rows;
 use super::{geometries, lambdas};
 use crate::json::spark_documents::{schema_of_csv, schema_of_json};
+use crate::numbers::spark_ceilings::CeilingAt;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::template;
@@ -40,6 +41,24 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             }
             None
         }
+        "ceil" | "ceiling" | "floor" if number_of_values(call) == 2 => {
+            let to = if name == "floor" { CeilingAt::Below } else { CeilingAt::Above };
+            let values: Option<[Expr; 2]> = values_of(call).and_then(|values| values.try_into().ok());
+            values.map(|[value, digit]| rounded_at(to, value, digit))
+        }
+        "arrays_zip" => values_of(call).map(|lists| {
+            let named = lists.into_iter().enumerate().flat_map(|(place, list)| {
+                let name = match &list {
+                    Expr::Identifier(name) => name.value.clone(),
+                    Expr::CompoundIdentifier(parts) => {
+                        parts.last().map_or_else(|| place.to_string(), |part| part.value.clone())
+                    }
+                    _ => place.to_string(),
+                };
+                [Expr::value(Value::SingleQuotedString(name)), list]
+            });
+            function_call(Ident::new("spark_arrays_zip"), named)
+        }),
         "concat" => values_of(call).map(concat),
         "concat_ws" => values_of(call).map(|values| {
             let parts = values
@@ -70,6 +89,15 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
             })
         }
         "mod" => of_operator(call, &BinaryOperator::Modulo),
+        "pmod" if has_text(call) => {
+            let values: Option<[Expr; 2]> = values_of(call).and_then(|values| values.try_into().ok());
+            values.map(|[number, by]| {
+                let rest = binary(number, &BinaryOperator::Modulo, by.clone());
+                let next = binary(rest.clone(), &BinaryOperator::Plus, by.clone());
+                let next = binary(next, &BinaryOperator::Modulo, by);
+                filled("CASE WHEN r < 0 THEN n ELSE r END", [("r", rest), ("n", next)])
+            })
+        }
         "div" => of_operator(call, &BinaryOperator::MyIntegerDivide),
         "elt" => values_of(call).and_then(element_of_values),
         "decode" => match values_of(call) {
@@ -120,18 +148,33 @@ pub(super) fn own(name: &str, call: &mut Function) -> Result<Option<Expr>> {
         },
         "regexp_replace" => {
             let Some(values) = values_of(call) else { return Ok(None) };
-            let [text, pattern, replacement]: [Expr; 3] = values.try_into().map_err(|_| {
-                Error::new(ErrorKind::Invalid, "not supported: regexp_replace from a position")
-                    .with_hint("write regexp_replace(text, pattern, replacement)")
-            })?;
-            let global = Expr::value(Value::SingleQuotedString("g".to_owned()));
-            Some(function_call(
-                Ident::new("regexp_replace"),
-                [text, pattern, replacement_of(replacement)?, global],
-            ))
+            let mut values = values.into_iter();
+            let (Some(text), Some(pattern), Some(replacement), at, None) =
+                (values.next(), values.next(), values.next(), values.next(), values.next())
+            else {
+                let error = Error::new(ErrorKind::Invalid, "regexp_replace takes three or four arguments");
+                return Err(error.with_hint("write regexp_replace(text, pattern, replacement)"));
+            };
+            let replacement = replacement_of(replacement)?;
+            Some(match at {
+                Some(at) => {
+                    let body = crate::functions::spark::body("regexp_replace", 4);
+                    filled(body, [("s", text), ("p", pattern), ("r", replacement), ("at", at)])
+                }
+                None => {
+                    let global = Expr::value(Value::SingleQuotedString("g".to_owned()));
+                    function_call(Ident::new("regexp_replace"), [text, pattern, replacement, global])
+                }
+            })
         }
         _ => None,
     })
+}
+
+/// A number rounded up or down at a digit, which is a constant.
+pub(super) fn rounded_at(to: CeilingAt, value: Expr, mut digit: Expr) -> Expr {
+    plain(&mut digit);
+    function_call(Ident::new(to.function()), [value, digit])
 }
 
 /// A function of documents whose options, a map of constants, are arguments behind the others. `None` for other options.
@@ -238,6 +281,19 @@ fn in_units(call: &mut Function, function: InUnits) -> Option<Expr> {
     Some(function_call(Ident::new(function.function()), values))
 }
 
+/// `mode() WITHIN GROUP (ORDER BY x)` is `mode(x)`: of values that are equally frequent the first one.
+pub(super) fn take_order(call: &mut Function) {
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    if let [order] = call.within_group.as_slice()
+        && list.args.is_empty()
+        && order.options.asc != Some(false)
+        && order.options.nulls_first.is_none()
+    {
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(order.expr.clone())));
+        call.within_group.clear();
+    }
+}
+
 /// `count(DISTINCT a, b)` counts rows that have no null.
 pub(super) fn count_rows(call: &mut Function) {
     let FunctionArguments::List(list) = &mut call.args else { return };
@@ -270,6 +326,34 @@ pub(super) fn values_of(call: &mut Function) -> Option<Vec<Expr>> {
         _ => unreachable!("all arguments are values"),
     };
     Some(mem::take(&mut list.args).into_iter().map(value).collect())
+}
+
+/// True for a call with a text that is written, or cast to one.
+fn has_text(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else { return false };
+    list.args.iter().any(|argument| {
+        matches!(
+            argument,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(
+                Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })
+                    | Expr::Cast { data_type: DataType::String(_), .. }
+            ))
+        )
+    }) && list.args.iter().all(|argument| {
+        matches!(
+            argument,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(
+                Expr::Value(_) | Expr::Cast { .. } | Expr::Identifier(_)
+            ))
+        )
+    })
+}
+
+fn number_of_values(call: &Function) -> usize {
+    match &call.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    }
 }
 
 fn two(call: &Function) -> Option<[&Expr; 2]> {

@@ -9,17 +9,21 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, CeilFloorKind, ColumnDef, DataType,
     DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr,
-    GroupByWithModifier, Ident, Join, JoinConstraint, JoinOperator, LimitClause, OrderByKind, PipeOperator,
-    Query, Select, SelectItem, SetExpr, Statement as Sql, StructField, Subscript, TableAlias,
-    TableAliasColumnDef, TableFactor, TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitorMut,
-    WindowFrameBound, WindowSpec, WindowType,
+    GroupByWithModifier, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderByExpr,
+    OrderByKind, PipeOperator, Query, Select, SelectItem, SetExpr, Statement as Sql, StructField, Subscript,
+    TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, TrimWhereField, UnaryOperator, Value,
+    ValueWithSpan, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use yeoul_base::ErrorKind;
 
 use super::calls::{self, part, values_of};
-use super::{lambdas, quantified_likes, table_functions, times};
+use super::{
+    grouping_ids, interval_casts, lambdas, pipes, quantified_likes, statements, table_functions,
+    text_arguments, times,
+};
 use crate::functions::Expansion;
 use crate::functions::spark::instead_of;
+use crate::numbers::spark_ceilings::CeilingAt;
 use crate::numbers::spark_operators::SparkOperator;
 use crate::parse::function_call::function_call;
 use crate::parse::visit::walk;
@@ -47,7 +51,7 @@ pub(in crate::parse) fn translate(
         // Its numbers are those of a setting.
         return Ok(());
     }
-    match walk(statement, &mut Expressions { meaning: *meaning, expansion: Expansion::new(state) }) {
+    match walk(statement, &mut Expressions { state, meaning: *meaning, expansion: Expansion::new(state) }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -72,9 +76,15 @@ fn check_column(column: &mut ColumnDef) -> Result<()> {
 fn translate_type(kind: &mut DataType) {
     match kind {
         DataType::Binary(None) => *kind = DataType::Bytea,
-        DataType::Decimal(info @ ExactNumberInfo::None)
-        | DataType::Dec(info @ ExactNumberInfo::None)
-        | DataType::Numeric(info @ ExactNumberInfo::None) => {
+        DataType::Dec(
+            info @ ExactNumberInfo::PrecisionAndScale(..) | info @ ExactNumberInfo::Precision(_),
+        ) => {
+            *kind = DataType::Decimal(*info);
+        }
+        DataType::Dec(ExactNumberInfo::None) => {
+            *kind = DataType::Decimal(ExactNumberInfo::PrecisionAndScale(10, 0));
+        }
+        DataType::Decimal(info @ ExactNumberInfo::None) | DataType::Numeric(info @ ExactNumberInfo::None) => {
             *info = ExactNumberInfo::PrecisionAndScale(10, 0)
         }
         // The text of a cast is not cut off.
@@ -122,8 +132,21 @@ fn typed(expr: &mut Expr) {
     }
 }
 
+/// `CAST(x AS TIME(n))`: what is finer than so many digits of a second is cut off.
+fn time_of_digits(expr: &mut Expr, digits: u64) -> Result<()> {
+    let Expr::Cast { data_type, .. } = expr else { return Ok(()) };
+    if digits > 6 {
+        let error = Error::new(ErrorKind::Invalid, format!("there is no TIME({digits})"));
+        return Err(error.with_hint("a TIME has at most six digits of a second"));
+    }
+    *data_type = DataType::Time(None, TimezoneInfo::None);
+    let digits = Expr::value(Value::SingleQuotedString(digits.to_string()));
+    *expr = function_call(Ident::new("spark_clock_trunc"), [digits, taken(expr)]);
+    Ok(())
+}
+
 /// A number as it is written, where it is a place or a count and no value.
-fn plain(expr: &mut Expr) {
+pub(super) fn plain(expr: &mut Expr) {
     match expr {
         Expr::Cast { kind: CastKind::DoubleColon, expr: number, data_type: DataType::Int(None), .. }
             if matches!(number.as_ref(), Expr::Value(_)) =>
@@ -211,6 +234,26 @@ fn map_of(arguments: Vec<Expr>) -> Option<Expr> {
     Some(function_call(Ident::new("map"), [list(keys), list(values)]))
 }
 
+/// Writes `ORDER BY ALL` of values that are listed as an order by their places.
+fn order_by_places(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let is_value =
+        |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    let number = select.projection.len();
+    if !select.projection.iter().all(is_value) {
+        return;
+    }
+    let Some(order) = &mut query.order_by else { return };
+    if let OrderByKind::All(options) = order.kind {
+        let key = |place: usize| OrderByExpr {
+            expr: Expr::value(Value::Number(place.to_string(), false)),
+            options,
+            with_fill: None,
+        };
+        order.kind = OrderByKind::Expressions((1..=number).map(key).collect());
+    }
+}
+
 /// Names the one column of a table, if a statement does not.
 fn name_column(alias: &mut Option<TableAlias>, table: &str, column: &str) {
     let new = || TableAlias { explicit: true, name: Ident::new(table), columns: Vec::new(), at: None };
@@ -238,15 +281,30 @@ fn element_of(value: Expr, access: AccessExpr) -> Result<Expr> {
 }
 
 struct Expressions<'a> {
+    state: &'a SessionState,
     meaning: Dialect,
     expansion: Expansion<'a>,
 }
 
 impl Expressions<'_> {
+    /// The schema or the zone of the session.
+    fn of_session(&self, function: &str) -> String {
+        let options = self.state.config_options();
+        let (own, of_spark) = statements::SCHEMAS;
+        match &options.catalog.default_schema {
+            _ if function == "current_timezone" => {
+                options.execution.time_zone.clone().unwrap_or_else(|| "UTC".to_owned())
+            }
+            schema if schema == own => of_spark.to_owned(),
+            schema => schema.clone(),
+        }
+    }
+
     fn translate(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
             Expr::Value(_) | Expr::UnaryOp { .. } if self.meaning.integers == IntegerLiterals::Int => {
-                typed(expr)
+                text_arguments::give_sign(expr);
+                typed(expr);
             }
             Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } => {
                 [left, right].into_iter().for_each(|side| **side = part(taken(side)));
@@ -262,10 +320,29 @@ impl Expressions<'_> {
                     *expr = own;
                 }
             }
-            Expr::Ceil { field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime), .. }
-            | Expr::Floor { field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime), .. } => {
-                let rounded = taken(expr);
-                *expr = function_call(Ident::new(Kind::Whole.name()), [rounded]);
+            Expr::Ceil { expr: value, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+                *expr = function_call(Ident::new(CeilingAt::Above.function()), [taken(value)]);
+            }
+            Expr::Floor { expr: value, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
+                *expr = function_call(Ident::new(CeilingAt::Below.function()), [taken(value)]);
+            }
+            Expr::Ceil { expr: value, field: CeilFloorKind::Scale(digit) } => {
+                let digit = Expr::Value(digit.clone());
+                *expr = calls::rounded_at(CeilingAt::Above, taken(value), digit);
+            }
+            Expr::Floor { expr: value, field: CeilFloorKind::Scale(digit) } => {
+                let digit = Expr::Value(digit.clone());
+                *expr = calls::rounded_at(CeilingAt::Below, taken(value), digit);
+            }
+            Expr::Trim { expr: value, trim_where, trim_what, trim_characters: None } => {
+                let name = match trim_where {
+                    Some(TrimWhereField::Leading) => "spark_ltrim",
+                    Some(TrimWhereField::Trailing) => "spark_rtrim",
+                    Some(TrimWhereField::Both) | None => "spark_trim",
+                };
+                let what = trim_what.as_mut().map(|what| taken(what));
+                let value = taken(value);
+                *expr = function_call(Ident::new(name), [value].into_iter().chain(what));
             }
             Expr::Substring { substring_from: Some(from), .. } => calls::count_from_one(from),
             Expr::Cast {
@@ -278,6 +355,13 @@ impl Expressions<'_> {
             }
             Expr::Cast { data_type, expr: value, .. } => {
                 translate_type(data_type);
+                if let Some(own) = interval_casts::of_cast(value, data_type)? {
+                    *expr = own;
+                    return Ok(());
+                }
+                if let DataType::Time(Some(digits), _) = *data_type {
+                    return time_of_digits(expr, digits);
+                }
                 let of = match data_type {
                     DataType::String(_) => Kind::Text,
                     DataType::Timestamp(..) => Kind::Time,
@@ -286,6 +370,11 @@ impl Expressions<'_> {
                 **value = function_call(Ident::new(of.name()), [taken(value)]);
             }
             Expr::TypedString(typed) => match typed.data_type {
+                DataType::Date => {
+                    if let Some(day) = times::special_date(typed) {
+                        *expr = day;
+                    }
+                }
                 DataType::Timestamp(_, TimezoneInfo::WithoutTimeZone) => {
                     times::check_zone(&typed.value.to_string())?;
                 }
@@ -329,7 +418,14 @@ impl Expressions<'_> {
             plain_window(window);
         }
         let Some(name) = name else { return Ok(()) };
+        text_arguments::give_types(&name, call);
+        if name == "mode" {
+            calls::take_order(call);
+        }
         match name.as_str() {
+            "current_database" | "current_schema" | "current_timezone" => {
+                *expr = Expr::value(Value::SingleQuotedString(self.of_session(&name)));
+            }
             "count" => calls::count_rows(call),
             "struct" => {
                 if let Some(values) = values_of(call) {
@@ -396,6 +492,7 @@ impl VisitorMut for Expressions<'_> {
                 }
             }
             if name.to_string().eq_ignore_ascii_case("range") {
+                *name = ObjectName::from(vec![Ident::new("range")]);
                 name_column(alias, "range", "id");
             }
         }
@@ -436,6 +533,8 @@ impl VisitorMut for Expressions<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        pipes::write_selects(query);
+        grouping_ids::name_keys(query);
         if self.meaning.joins == JoinsWithout::AllPairs {
             join_all(query.pipe_operators.iter_mut().filter_map(|operator| match operator {
                 PipeOperator::Join(join) => Some(join),
@@ -449,6 +548,7 @@ impl VisitorMut for Expressions<'_> {
         if let SetExpr::Values(values) = query.body.as_mut() {
             values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(struct_of_row);
         }
+        order_by_places(query);
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {

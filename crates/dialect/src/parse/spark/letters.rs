@@ -4,11 +4,13 @@ use std::any::TypeId;
 
 use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::in_place_of;
 use crate::Result;
+use crate::parse::words::{is, words};
 
 /// The letters of Spark: names have backquotes, texts have either quotes and escapes with a backslash.
 #[derive(Debug)]
@@ -69,5 +71,46 @@ pub(super) fn translate_signs(tokens: &mut Vec<TokenWithSpan>) {
             }
         };
         tokens.extend(in_place_of(&token, signs));
+    }
+}
+
+/// Leaves out the parentheses behind functions that the grammar knows without any.
+pub(super) fn leave_out_parentheses(tokens: &mut Vec<TokenWithSpan>) {
+    let places = words(tokens);
+    let empty: Vec<usize> = places
+        .windows(3)
+        .filter(|three| {
+            let [name, open, close] = [0, 1, 2].map(|at| &tokens[three[at]].token);
+            let is_one =
+                [Keyword::CURRENT_CATALOG, Keyword::CURRENT_USER, Keyword::SESSION_USER, Keyword::USER];
+            is_one.iter().any(|keyword| is(name, *keyword))
+                && (open, close) == (&Token::LParen, &Token::RParen)
+        })
+        .flat_map(|three| [three[1], three[2]])
+        .collect();
+    for place in empty.into_iter().rev() {
+        tokens.remove(place);
+    }
+}
+
+/// Writes `X '10'`, the digits of bytes behind a blank, without the blank.
+pub(super) fn join_digits(tokens: &mut Vec<TokenWithSpan>) {
+    let places = words(tokens);
+    let joined: Vec<(usize, usize, String)> = places
+        .windows(2)
+        .filter_map(|pair| match (&tokens[pair[0]].token, &tokens[pair[1]].token) {
+            (Token::Word(word), Token::SingleQuotedString(digits))
+                if word.value.eq_ignore_ascii_case("x")
+                    && word.quote_style.is_none()
+                    && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) =>
+            {
+                Some((pair[0], pair[1], digits.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    for (first, last, digits) in joined.into_iter().rev() {
+        let written = in_place_of(&tokens[first], [Token::HexStringLiteral(digits)]);
+        tokens.splice(first..=last, written);
     }
 }

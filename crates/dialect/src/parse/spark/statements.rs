@@ -11,6 +11,7 @@ use crate::parse::words::{is, words};
 ///
 /// - `CREATE TABLE` and `CREATE VIEW` without the clauses of [`table_clauses`];
 /// - `GLOBAL` of a temporary view is left out;
+/// - a `DATABASE` is a `SCHEMA`, and `USE default` is that of the start;
 /// - `SET spark.sql.session.timeZone = …` is `SET TIME ZONE`;
 /// - `TIMESTAMP_NTZ` is `TIMESTAMP`, and `TIMESTAMP_LTZ` is `TIMESTAMPTZ`.
 ///
@@ -20,6 +21,7 @@ use crate::parse::words::{is, words};
 /// Those of [`table_clauses::leave_out`].
 pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<&'static str>> {
     name_times(tokens);
+    name_schemas(tokens);
     let places = words(tokens);
     let token = |word: usize| places.get(word).map(|place| &tokens[*place].token);
     let is_at = |word: usize, keyword: Keyword| token(word).is_some_and(|token| is(token, keyword));
@@ -45,6 +47,42 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) -> Result<Vec<&'static 
         tokens.splice(..=behind, own);
     }
     Ok(Vec::new())
+}
+
+/// The schema in which a session starts, and its name in Spark.
+pub(super) const SCHEMAS: (&str, &str) = ("public", "default");
+
+/// Gives databases the own names. Those of global views have no name of their own.
+fn name_schemas(tokens: &mut Vec<TokenWithSpan>) {
+    let places = words(tokens);
+    let word = |at: usize| places.get(at).map(|place| &tokens[*place].token);
+    let is_word = |at: usize, keyword: Keyword| word(at).is_some_and(|token| is(token, keyword));
+    let is_named = |token: &Token, name: &str| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+    let defines = is_word(0, Keyword::CREATE) || is_word(0, Keyword::DROP);
+    let (names_schema, uses) = (defines && is_word(1, Keyword::DATABASE), is_word(0, Keyword::USE));
+    let global: Vec<usize> = (0..places.len())
+        .filter(|at| {
+            word(*at).is_some_and(|token| is_named(token, "global_temp"))
+                && word(at + 1) == Some(&Token::Period)
+        })
+        .collect();
+    let is_kind = is_word(1, Keyword::DATABASE) || is_word(1, Keyword::SCHEMA);
+    let used = places.get(if is_kind { 2 } else { 1 }).copied().filter(|_| uses);
+    let is_default = used.is_some_and(|place| is_named(&tokens[place].token, SCHEMAS.1));
+    if names_schema {
+        tokens[places[1]].token = Token::make_keyword("SCHEMA");
+    }
+    if let Some(place) = used {
+        if is_default {
+            tokens[place].token = Token::make_word(SCHEMAS.0, None);
+        }
+        if is_kind {
+            tokens.remove(places[1]);
+        }
+    }
+    for at in global.into_iter().rev() {
+        tokens.drain(places[at]..=places[at + 1]);
+    }
 }
 
 /// Gives the types of times the own names.
@@ -106,6 +144,10 @@ mod tests {
             ),
             ("SET spark.sql.session.timeZone = 'Asia/Seoul'", "SET TIME ZONE = 'Asia/Seoul'"),
             ("CAST(a AS timestamp_ntz)", "CAST(a AS TIMESTAMP)"),
+            ("CREATE DATABASE IF NOT EXISTS d", "CREATE SCHEMA IF NOT EXISTS d"),
+            ("USE SCHEMA default", "USE public"),
+            ("USE d", "USE d"),
+            ("SELECT * FROM global_temp.v", "SELECT * FROM v"),
         ] {
             assert_eq!(written(sql).unwrap(), expected, "{sql}");
         }

@@ -3,6 +3,7 @@
 use datafusion::sql::sqlparser::ast::{Expr, Ident, TypedString, Value, ValueWithSpan};
 use yeoul_base::ErrorKind;
 
+use super::calls::filled;
 use crate::parse::function_call::function_call;
 use crate::{Error, Result};
 
@@ -32,6 +33,19 @@ pub(super) fn instant(typed: &TypedString) -> Option<Expr> {
     let clock = Expr::TypedString(TypedString { data_type, value: value(clock), ..typed.clone() });
     let zone = function_call(Ident::new("spark_zone"), [Expr::Value(value(zone))]);
     Some(Expr::AtTimeZone { timestamp: Box::new(clock), time_zone: Box::new(zone) })
+}
+
+/// `DATE 'today'` and its like as the dates that they are; `None` for others.
+pub(super) fn special_date(typed: &TypedString) -> Option<Expr> {
+    let Value::SingleQuotedString(text) = &typed.value.value else { return None };
+    let date = match text.trim().to_ascii_lowercase().as_str() {
+        "epoch" => "CAST('1970-01-01' AS DATE)",
+        "now" | "today" => "current_date()",
+        "tomorrow" => "current_date() + CAST(1 AS INT)",
+        "yesterday" => "current_date() - CAST(1 AS INT)",
+        _ => return None,
+    };
+    Some(filled(date, []))
 }
 
 /// Refuses the text of a `TIMESTAMP_NTZ` with a zone.
