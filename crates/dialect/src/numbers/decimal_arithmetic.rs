@@ -23,15 +23,21 @@ use super::decimal_overflow;
 use super::decimal_type::DecimalType;
 use super::rounding::Quotient;
 
-/// `/` and `*` of decimals, as functions whose results are rounded half up, to the digits that [`DecimalType`] gives them.
+/// Arithmetic of decimals, as functions whose results are rounded half up, to the digits that [`DecimalType`] gives them.
 ///
 /// Arrow's own cut quotients off four digits behind the dividend's last; products have all digits behind the point, however few
-/// are left before it, and may have more digits than their type.
+/// are left before it; and results may have more digits than their type. All of it asks each step whether 128 bits overflow, which numbers
+/// of 64 bits cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum DecimalArithmetic {
     Divide,
     Multiply,
+    Add,
+    Subtract,
 }
+
+/// The most digits by which a number of 64 bits is made longer for a sum that 128 bits hold in any case.
+const SHORT_DIGITS_MORE_MAX: u32 = 18;
 
 impl DecimalArithmetic {
     /// The function for an operator on decimals of which DataFusion's result would be another; `None` if there is none.
@@ -41,19 +47,26 @@ impl DecimalArithmetic {
         right: &Expr,
         schema: &dyn ExprSchema,
     ) -> Option<Self> {
-        if !matches!(operator, Operator::Divide | Operator::Multiply) {
-            return None;
-        }
+        let function = match operator {
+            Operator::Divide => Self::Divide,
+            Operator::Multiply => Self::Multiply,
+            Operator::Plus => Self::Add,
+            Operator::Minus => Self::Subtract,
+            _ => return None,
+        };
         let kinds = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
         let (left, right) = BinaryTypeCoercer::new(&kinds.0, &operator, &kinds.1).get_input_types().ok()?;
+        let are_narrow = [&left, &right].iter().all(|kind| matches!(kind, DataType::Decimal128(..)));
         let (left, right) = (DecimalType::of(&left)?, DecimalType::of(&right)?);
-        match operator {
-            Operator::Divide => Some(Self::Divide),
-            _ => {
+        let is_function = match function {
+            Self::Divide => true,
+            Self::Multiply => {
                 let may_be_too_long = left.precision + right.precision >= DECIMAL128_MAX_PRECISION;
-                (may_be_too_long || !keeps_all_digits(left, right)).then_some(Self::Multiply)
+                may_be_too_long || !keeps_all_digits(left, right)
             }
-        }
+            Self::Add | Self::Subtract => are_narrow && left.scale >= 0 && right.scale >= 0,
+        };
+        is_function.then_some(function)
     }
 
     pub(crate) fn call(self, left: Expr, right: Expr) -> Expr {
@@ -64,6 +77,8 @@ impl DecimalArithmetic {
         match self {
             Self::Divide => Operator::Divide,
             Self::Multiply => Operator::Multiply,
+            Self::Add => Operator::Plus,
+            Self::Subtract => Operator::Minus,
         }
     }
 
@@ -74,6 +89,7 @@ impl DecimalArithmetic {
         let result = match self {
             Self::Divide => left.quotient(right),
             Self::Multiply => left.product(right),
+            Self::Add | Self::Subtract => left.sum(right),
         };
         Ok((left, right, result))
     }
@@ -84,6 +100,8 @@ impl ScalarUDFImpl for DecimalArithmetic {
         match self {
             Self::Divide => "decimal_divide",
             Self::Multiply => "decimal_multiply",
+            Self::Add => "decimal_add",
+            Self::Subtract => "decimal_subtract",
         }
     }
 
@@ -145,6 +163,10 @@ impl ScalarUDFImpl for DecimalArithmetic {
                 };
                 each(left, right, result, of, of_wide)
             }
+            Self::Add | Self::Subtract => {
+                let more = [of_left, of_right].map(|scale| (of_result - scale).unsigned_abs().into());
+                whole_sums(left, right, more, if *self == Self::Add { 1 } else { -1 }, result)
+            }
         };
         apply(&left, &right, compute).map_err(|error| match error {
             DataFusionError::ArrowError(arrow, trace) => match *arrow {
@@ -204,29 +226,69 @@ fn whole_products(
     right: &dyn Datum,
     result: DecimalType,
 ) -> std::result::Result<ArrayRef, ArrowError> {
+    // A product of two numbers of 64 bits is at most 2^126, which has 38 digits.
+    let can_be_short = result.precision == DECIMAL128_MAX_PRECISION;
+    whole(left, right, result, can_be_short.then_some(short_product), i128::checked_mul)
+}
+
+/// The sums of decimals of 128 bits, each made longer by so many digits behind the point, the right one with a sign.
+fn whole_sums(
+    left: &dyn Datum,
+    right: &dyn Datum,
+    more: [u32; 2],
+    sign: i128,
+    result: DecimalType,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let [of_left, of_right] = more.map(|digits| 10i128.pow(digits));
+    let of_right = of_right * sign;
+    let can_be_short = more.iter().all(|digits| *digits <= SHORT_DIGITS_MORE_MAX);
+    let short = |a, b| short_product(a, of_left).wrapping_add(short_product(b, of_right));
+    let exact = |a: i128, b: i128| a.checked_mul(of_left)?.checked_add(b.checked_mul(of_right)?);
+    whole(left, right, result, can_be_short.then_some(short), exact)
+}
+
+/// The product of two numbers that 64 bits hold.
+fn short_product(a: i128, b: i128) -> i128 {
+    i128::from(a as i64).wrapping_mul(i128::from(b as i64))
+}
+
+/// What arithmetic without rounding makes of each pair of decimals of 128 bits; `short`: of those that 64 bits hold, where the result has no
+/// more digits than its type in any case.
+fn whole(
+    left: &dyn Datum,
+    right: &dyn Datum,
+    result: DecimalType,
+    short: Option<impl Fn(i128, i128) -> i128>,
+    exact: impl Fn(i128, i128) -> Option<i128>,
+) -> std::result::Result<ArrayRef, ArrowError> {
     let ((left, left_is_one), (right, right_is_one)) = (left.get(), right.get());
     let (left, right) = (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
-    // A product of two numbers of 64 bits is at most 2^126, which has 38 digits.
-    let products = if result.precision == DECIMAL128_MAX_PRECISION && are_short(left) && are_short(right) {
-        let product = |a: i128, b: i128| i128::from(a as i64).wrapping_mul(i128::from(b as i64));
-        match (left_is_one, right_is_one) {
-            (true, false) if left.is_valid(0) => right.unary(|right| product(left.value(0), right)),
-            (false, true) if right.is_valid(0) => left.unary(|left| product(left, right.value(0))),
+    let computed = match short {
+        Some(short) if are_short(left) && are_short(right) => match (left_is_one, right_is_one) {
+            (true, false) if left.is_valid(0) => {
+                let left = left.value(0);
+                right.unary(|right| short(left, right))
+            }
+            (false, true) if right.is_valid(0) => {
+                let right = right.value(0);
+                left.unary(|left| short(left, right))
+            }
             (true, false) => Decimal128Array::new_null(right.len()),
             (false, true) => Decimal128Array::new_null(left.len()),
-            _ => binary(left, right, product)?,
+            _ => binary(left, right, short)?,
+        },
+        _ => {
+            let most = 10u128.pow(u32::from(result.precision)) - 1;
+            let of = |a: i128, b: i128| {
+                exact(a, b).filter(|value| value.unsigned_abs() <= most).ok_or_else(|| {
+                    let text = format!("a result of more than {} digits", result.precision);
+                    ArrowError::ArithmeticOverflow(text)
+                })
+            };
+            pairwise::<Decimal128Type>((left, left_is_one, right, right_is_one), of)?
         }
-    } else {
-        let most = 10u128.pow(u32::from(result.precision)) - 1;
-        let product = |a: i128, b: i128| {
-            let product = a.checked_mul(b).filter(|product| product.unsigned_abs() <= most);
-            product.ok_or_else(|| {
-                ArrowError::ArithmeticOverflow(format!("a product of more than {} digits", result.precision))
-            })
-        };
-        pairwise::<Decimal128Type>((left, left_is_one, right, right_is_one), product)?
     };
-    Ok(Arc::new(products.with_precision_and_scale(result.precision, result.scale)?))
+    Ok(Arc::new(computed.with_precision_and_scale(result.precision, result.scale)?))
 }
 
 /// True if 64 bits hold each value, those under nulls too.
@@ -295,6 +357,57 @@ mod tests {
             assert_eq!(products(&decimals(&short), &one).unwrap(), exact(&short, &all));
             assert_eq!(products(&one, &decimals(&long)).unwrap(), exact(&all, &long));
         }
+    }
+
+    #[test]
+    fn sums_are_exact_whether_their_terms_are_short_or_long() {
+        let short = [Some(3), None, Some(LEAST), Some(-7), Some(i64::MAX.into())];
+        let long = [Some(10i128.pow(30)), Some(5), Some(LEAST - 1), None, Some(0)];
+        let sums = |left: &dyn Datum, right: &dyn Datum, more: [u32; 2], sign: i128| {
+            let sums = whole_sums(left, right, more, sign, RESULT)?;
+            Ok::<Vec<_>, ArrowError>(sums.as_primitive::<Decimal128Type>().iter().collect())
+        };
+        let exact =
+            |one: &[Option<i128>], other: &[Option<i128>], more: [u32; 2], sign: i128| -> Vec<Option<i128>> {
+                let of = |(one, other): (&Option<i128>, &Option<i128>)| {
+                    Some((*one)? * 10i128.pow(more[0]) + (*other)? * 10i128.pow(more[1]) * sign)
+                };
+                one.iter().zip(other).map(of).collect()
+            };
+        for (more, sign) in
+            [([0, 0], 1), ([0, 0], -1), ([2, 0], -1), ([0, 5], 1), ([18, 0], -1), ([0, 18], 1)]
+        {
+            for (one, other) in [(short, short), (short, long), (long, short)] {
+                let fits = more == [0, 0] || (one == short && other == short);
+                if fits {
+                    let sums = sums(&decimals(&one), &decimals(&other), more, sign).unwrap();
+                    assert_eq!(sums, exact(&one, &other, more, sign), "{more:?} {sign}");
+                }
+            }
+            for term in [Some(1), None] {
+                let one = Scalar::new(decimals(&[term]));
+                let all = vec![term; short.len()];
+                assert_eq!(
+                    sums(&one, &decimals(&short), more, sign).unwrap(),
+                    exact(&all, &short, more, sign)
+                );
+                assert_eq!(
+                    sums(&decimals(&short), &one, more, sign).unwrap(),
+                    exact(&short, &all, more, sign)
+                );
+            }
+        }
+        let most = decimals(&[Some(10i128.pow(38) - 1)]);
+        assert!(sums(&most, &decimals(&[Some(1)]), [0, 0], 1).is_err());
+        assert_eq!(sums(&most, &decimals(&[Some(1)]), [0, 0], -1).unwrap(), [Some(10i128.pow(38) - 2)]);
+        assert!(sums(&most, &decimals(&[Some(1)]), [3, 0], 1).is_err(), "128 bits do not hold it");
+    }
+
+    #[test]
+    fn a_sum_has_one_digit_more_before_the_point() {
+        let of = |precision, scale| DecimalType { precision, scale };
+        assert_eq!(of(15, 2).sum(of(20, 0)), of(23, 2));
+        assert_eq!(of(38, 10).sum(of(38, 2)), of(38, 10));
     }
 
     #[test]

@@ -41,6 +41,13 @@ impl DecimalType {
         Self::adjusted(this.before + by.before + 1, this.behind + by.behind)
     }
 
+    /// The type of a sum or difference: the digits of both, and one more before the point.
+    pub(super) fn sum(self, and: Self) -> Self {
+        let (this, and) = (self.digits(), and.digits());
+        let (before, behind) = (this.before.max(and.before) + 1, this.behind.max(and.behind));
+        Self { precision: (before + behind).clamp(1, PRECISION_MAX) as u8, scale: behind as i8 }
+    }
+
     /// The type of an average: four digits more behind the point, as in Spark, and at least six.
     pub(super) fn average(self) -> Self {
         let digits = self.digits();
