@@ -1,5 +1,6 @@
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// This program once more, as a process of its own: it runs the one test of that name, which does what its environment says.
 /// It is killed when this is dropped.
@@ -63,15 +64,21 @@ impl Drop for Child {
     }
 }
 
+/// The ports that a process gives to its tests before it comes to those of the next process.
+const PORTS_OF_PROCESS: u32 = 16;
+
 /// A free port below those that the kernel gives to whoever takes any: nobody else takes it while the server of a test is
-/// down.
+/// down. Each call gives another.
 ///
 /// # Panics
 /// If there is none.
 pub fn quiet_port() -> u16 {
-    let mut ports = (20_000 + (std::process::id() % 5000) as u16)..30_000;
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 600 * PORTS_OF_PROCESS) as u16;
     let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.find(is_free).expect("one of thousands of ports is free")
+    let mut ports =
+        std::iter::repeat_with(|| first + GIVEN.fetch_add(1, Relaxed)).take_while(|port| *port < 30_000);
+    ports.find(is_free).expect("one of hundreds of ports is free")
 }
 
 #[cfg(test)]
@@ -79,6 +86,12 @@ mod tests {
     use super::*;
 
     const CODE: &str = "YEOUL_TEST_CODE";
+
+    #[test]
+    fn a_quiet_port_is_given_once() {
+        let ports: Vec<u16> = std::iter::repeat_with(quiet_port).take(8).collect();
+        assert!(ports.windows(2).all(|pair| pair[0] < pair[1]), "{ports:?}");
+    }
 
     #[test]
     fn a_child_does_what_its_environment_says_and_its_end_is_seen() {

@@ -23,9 +23,6 @@ const WITHIN: Duration = Duration::from_secs(10);
 const CHILD_LIFE_MAX: Duration = Duration::from_secs(60);
 const CHILD_LIVED: i32 = 42;
 
-/// Held by the test whose masters use the quiet port, one after the other.
-static QUIET_PORT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
 /// Asks a master on a connection of its own.
 struct Peer {
     address: String,
@@ -260,7 +257,6 @@ async fn connected(address: &str) -> Peer {
 #[tokio::test]
 async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
-    let _alone = QUIET_PORT.lock().await;
     let port = quiet_port();
     let address = format!("127.0.0.1:{port}");
     let (mut acknowledged, mut took) = (Vec::new(), Vec::new());
@@ -289,7 +285,6 @@ async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
 /// Runs a master whose journal fails in the middle of its work until it ends, and another one that reads what it left.
 async fn a_journal_ends_its_master(failpoint: &str, says: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let _alone = QUIET_PORT.lock().await;
     let port = quiet_port();
     let address = format!("127.0.0.1:{port}");
     let mut command = master_command(dir.path(), port);

@@ -13,6 +13,7 @@ use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey};
 use yeoul_shuffle::wire::Status;
 use yeoul_shuffle::wire::packed::Location;
 use yeoul_shuffle::{master, worker};
+use yeoul_simulation::quiet_port;
 
 async fn get(address: SocketAddr, path: &str) -> Value {
     let (status, body) = http(address, &format!("GET {path}"), "").await;
@@ -296,9 +297,7 @@ async fn a_port_that_is_taken_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_says_that_no_master_knows_it_until_one_does() {
-    // Below those that the kernel gives to whoever takes any: nobody else takes it while no master has it.
-    let mut ports = (20_000 + (std::process::id() % 5000) as u16)..30_000;
-    let port = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap();
+    let port = quiet_port();
     let place = tempfile::tempdir().unwrap();
     let options = worker::Options {
         directories: vec![place.path().into()],
