@@ -40,7 +40,7 @@ pub(crate) enum DecimalArithmetic {
 const SHORT_DIGITS_MORE_MAX: u32 = 18;
 
 impl DecimalArithmetic {
-    /// The function for an operator on decimals of which DataFusion's result would be another; `None` if there is none.
+    /// The function for an operator on decimals; `None` where DataFusion's own result is the same, and as fast.
     pub(crate) fn in_place_of(
         operator: Operator,
         left: &Expr,
