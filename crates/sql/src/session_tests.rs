@@ -16,6 +16,7 @@ mod orders;
 mod parquet_folders;
 mod shared_subplans;
 mod spark;
+mod spark_values;
 mod stages;
 mod subqueries;
 mod subqueries_answered;

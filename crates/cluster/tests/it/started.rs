@@ -12,7 +12,6 @@ use yeoul_sql::Options;
 pub struct Started {
     pub scheduler: String,
     /// Addresses of the executors' ports.
-    #[allow(dead_code)] // not all tests
     pub executors: Vec<String>,
     _work: tempfile::TempDir,
     _shuffle: (master::Handle, worker::Handle),
