@@ -64,7 +64,7 @@ enum Kind {
     #[prost(message, tag = "3")]
     TextScan(TextScanNode),
     #[prost(message, tag = "4")]
-    OuterSide(OuterSideNode),
+    Hiding(HidingNode),
     #[prost(message, tag = "5")]
     Exchange(ExchangeNode),
     #[prost(message, tag = "6")]
@@ -88,7 +88,11 @@ struct ExchangeNode {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct OuterSideNode {}
+struct HidingNode {
+    /// What it hides.
+    #[prost(string, tag = "1")]
+    hidden: String,
+}
 
 #[derive(Clone, PartialEq, Message)]
 struct WholeNode {}
@@ -227,7 +231,7 @@ impl PhysicalExtensionCodec for PlanCodec {
                 let by = Partitioning::Hash(by, node.output_partitioning().partition_count());
                 exchanges::divided(&node, by)?.ok_or_else(|| unreadable("an exchange that is none"))
             }
-            Some(Kind::OuterSide(OuterSideNode {})) => sent::outer_side(side_of(inputs)?),
+            Some(Kind::Hiding(HidingNode { hidden })) => sent::hiding(side_of(inputs)?, &hidden),
             Some(Kind::Whole(WholeNode {})) => Ok(Arc::new(WholeExec::new(side_of(inputs)?))),
             Some(Kind::Numbered(NumberedNode {})) => Ok(Arc::new(NumberedExec::of(inputs.to_vec())?)),
             Some(Kind::Part(bytes)) => self.below()?.read(&bytes, context),
@@ -243,8 +247,8 @@ impl PhysicalExtensionCodec for PlanCodec {
     ) -> Result<()> {
         let kind = if let Some(scan) = TextScan::of(&node) {
             Kind::TextScan(self.text_scan(scan)?)
-        } else if sent::is_outer_side(node.as_ref()) {
-            Kind::OuterSide(OuterSideNode {})
+        } else if let Some(hidden) = sent::hidden_text(node.as_ref()) {
+            Kind::Hiding(HidingNode { hidden })
         } else if node.is::<WholeExec>() {
             Kind::Whole(WholeNode {})
         } else if node.is::<NumberedExec>() {

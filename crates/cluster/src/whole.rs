@@ -24,7 +24,7 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use yeoul_dialect::sent::is_outer_side;
+use yeoul_dialect::sent::hidden_text;
 
 /// The plan, in which a join by nested loops that gives rows of its left side for having met one of the right, or none, reads that whole.
 ///
@@ -65,7 +65,7 @@ fn is_one_row(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.output_partitioning().partition_count() != 1 {
         return false;
     }
-    if plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || is_outer_side(plan.as_ref()) {
+    if plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || hidden_text(plan.as_ref()).is_some() {
         return plan.children().into_iter().all(is_one_row);
     }
     let is_total = plan.downcast_ref::<AggregateExec>().is_some_and(|total| total.group_expr().is_empty());

@@ -17,7 +17,7 @@ use crate::numbers::decimal_arithmetic::DecimalArithmetic;
 use crate::numbers::float_extremes::FloatExtreme;
 use crate::rules::filter_ranges::AnyRange;
 use crate::rules::grouping_sets::Unordered;
-use crate::rules::outer_sides::OuterSide;
+use crate::rules::hiding::{Hidden, HidingExec};
 use crate::subqueries::scalar_subqueries::OnlyValue;
 use crate::time::interval_extremes::IntervalExtreme;
 use crate::time::interval_part::IntervalPart;
@@ -175,17 +175,18 @@ pub fn aggregate(text: &str, named: &dyn Fn(&str) -> Result<Arc<AggregateUDF>>) 
     aggregate.function(named)
 }
 
-/// True of the one operator that rules put into plans: it hides from an outer join which columns are constant.
-pub fn is_outer_side(node: &dyn ExecutionPlan) -> bool {
-    node.is::<OuterSide>()
+/// Of the one operator that rules put into plans, what it hides, as a text.
+pub fn hidden_text(node: &dyn ExecutionPlan) -> Option<String> {
+    node.downcast_ref::<HidingExec>().map(|hiding| text(&hiding.hidden()))
 }
 
-/// That operator over an input.
+/// That operator over an input, of a text.
 ///
 /// # Errors
-/// As the input's equivalences have them.
-pub fn outer_side(input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    Ok(Arc::new(OuterSide::new(input)?))
+/// `Invalid` for a text of another version.
+pub fn hiding(input: Arc<dyn ExecutionPlan>, text: &str) -> Result<Arc<dyn ExecutionPlan>> {
+    let hidden: Hidden = serde_json::from_str(text).map_err(unknown)?;
+    Ok(Arc::new(HidingExec::new(input, hidden)?))
 }
 
 fn text(function: &impl Serialize) -> String {

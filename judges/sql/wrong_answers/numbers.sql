@@ -208,3 +208,22 @@ SELECT a.h FROM signed a JOIN (SELECT 'NaN'::DOUBLE AS h) b ON a.h = b.h;
 
 SELECT '-NaN'::DOUBLE = 'NaN'::DOUBLE, TRY_CAST('-nan' AS FLOAT) > 1, 'inf'::DOUBLE < 'NaN'::DOUBLE;
 --> true | true | true
+
+-- Both zeros are one value: of equal keys, the next one decides.
+CREATE TABLE zeros AS SELECT * FROM (VALUES (CAST('-0.0' AS DOUBLE), 2), (CAST('0.0' AS DOUBLE), 1), (CAST('-0.0' AS DOUBLE), 0)) AS v(x, k);
+
+SELECT k FROM zeros ORDER BY x, k;
+--> 0
+--> 1
+--> 2
+
+SELECT k, rank() OVER (ORDER BY x) AS r, row_number() OVER (PARTITION BY x ORDER BY k) AS n, sum(k) OVER (ORDER BY x) AS s FROM zeros ORDER BY k;
+--> 0 | 1 | 1 | 3
+--> 1 | 1 | 2 | 3
+--> 2 | 1 | 3 | 3
+
+SELECT string_agg(k::VARCHAR, '' ORDER BY x, k DESC) AS s FROM zeros;
+--> 210
+
+SELECT DISTINCT ON (x) k FROM zeros ORDER BY x, k DESC;
+--> 2

@@ -108,3 +108,35 @@ SELECT a, (SELECT 5 FROM totals_r WHERE c = a HAVING count(*) = 0) AS x, (SELECT
 SELECT a, (SELECT count(*) * 0 FROM totals_r WHERE c = a) AS x, (SELECT coalesce(max(c), 0) IS NOT NULL FROM totals_r WHERE c = a) AS y FROM totals_l ORDER BY a;
 --> 1 | 0 | true
 --> 2 | 0 | true
+
+-- A null is not equal to itself, in a subquery's condition on an outer column as elsewhere.
+CREATE TABLE own AS SELECT * FROM (VALUES (1, 10), (2, CAST(NULL AS INT))) AS v(b, d);
+
+SELECT b FROM own WHERE EXISTS (SELECT 1 FROM totals_r WHERE own.d IN (own.d));
+--> 1
+
+SELECT b FROM own WHERE NOT EXISTS (SELECT 1 FROM totals_r WHERE own.d IN (own.d) AND c > 0);
+--> 2
+
+SELECT b FROM own WHERE EXISTS (SELECT 1 FROM totals_r WHERE own.d = own.d);
+--> 1
+
+SELECT b FROM own WHERE EXISTS (SELECT 1 FROM totals_r WHERE own.d = ANY(ARRAY[own.d]));
+--> 1
+
+SELECT b FROM own WHERE EXISTS (SELECT 1 FROM totals_r WHERE own.d + 1 IN (own.d + 1));
+--> 1
+
+SELECT b FROM own WHERE d IN (SELECT 10 FROM totals_r WHERE own.d IN (own.d)) OR b IN (SELECT 2 FROM totals_r WHERE own.d IN (own.d));
+--> 1
+
+SELECT b, (SELECT max(c) FROM totals_r WHERE own.d IN (own.d)) AS x, (SELECT count(*) FROM totals_r WHERE own.d IN (own.d)) AS y FROM own ORDER BY b;
+--> 1 | 2 | 1
+--> 2 | NULL | 0
+
+SELECT b, q.c FROM own LEFT JOIN LATERAL (SELECT c FROM totals_r WHERE own.d IN (own.d)) AS q ON TRUE ORDER BY b;
+--> 1 | 2
+--> 2 | NULL
+
+SELECT b, q.c FROM own CROSS JOIN LATERAL (SELECT c FROM totals_r WHERE own.d IN (own.d)) AS q;
+--> 1 | 2

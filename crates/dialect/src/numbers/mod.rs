@@ -13,6 +13,7 @@
 //! - [`float_aggregates`]: sums, averages and statistics of floats; [`float_frames`]: those of frames that slide;
 //! - [`float_decimals`]: decimals beside floats, which are floats;
 //! - [`float_digits`]: floats as decimals in Spark's dialect;
+//! - [`float_zeros`]: -0.0 and 0.0 as one key of sorts and windows;
 //! - [`float_extremes`]: `min` and `max` of floats by groups;
 //! - [`number_functions`]: `power` and `log` of nulls, `round` at any digit;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
@@ -38,6 +39,7 @@ pub(crate) mod float_decimals;
 pub(crate) mod float_digits;
 pub(crate) mod float_extremes;
 mod float_frames;
+pub(crate) mod float_zeros;
 pub mod framed_accumulator;
 mod integer_division;
 mod number_functions;

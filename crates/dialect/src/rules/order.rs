@@ -9,14 +9,15 @@ use super::rule_order::Step::{self, Around, Before, Behind, First, Last};
 use super::rule_order::in_order;
 use super::{
     fenced_limits, filter_equalities, filter_ranges, float_merges, grand_totals, grouping_sets, in_lists,
-    key_dependencies, lambda_places, limited_groups, merge_filters, min_max_filters, null_equal_joins,
-    outer_sides, parts_apart, recursive_types, set_operations, three_values, unbounded_floats,
+    key_dependencies, lambda_places, limited_groups, merge_filters, merged_orders, min_max_filters,
+    misplaced_keys, null_equal_joins, outer_sides, parts_apart, recursive_types, set_operations,
+    three_values, unbounded_floats,
 };
-use crate::numbers::{exact_numbers, float_decimals, float_digits};
+use crate::numbers::{exact_numbers, float_decimals, float_digits, float_zeros};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
 use crate::subqueries::{
     correlated_subqueries, empty_subqueries, in_subqueries, lateral_joins, lateral_rows, ordering_subqueries,
-    outer_aggregates, outer_types, scalar_subqueries, unnesting,
+    outer_aggregates, outer_types, scalar_subqueries, self_comparisons, unnesting,
 };
 use crate::time::{
     clock_functions, dates_as_timestamps, finer_literals, interval_frames, interval_order, patterns,
@@ -46,17 +47,18 @@ const ANALYZER: [Step<AnalyzingRule>; 16] = [
 ];
 
 /// The rules of the analyzer that come behind `unnesting`, once all types are known.
-const VALUES: [Step<AnalyzingRule>; 6] = [
+const VALUES: [Step<AnalyzingRule>; 7] = [
     Last(|| Arc::new(float_digits::FloatDigits)),
     Last(|| Arc::new(spark_moments::MomentCasts)),
     Last(|| Arc::new(patterns::Patterns)),
     Last(|| Arc::new(time_values::TimeValues)),
     Last(|| Arc::new(interval_order::IntervalOrder)),
+    Last(|| Arc::new(float_zeros::FloatZeros)),
     Last(|| Arc::new(null_parents::NullParents)),
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 11] = [
+const OPTIMIZER: [Step<LogicalRule>; 12] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
@@ -66,6 +68,8 @@ const OPTIMIZER: [Step<LogicalRule>; 11] = [
     // A DISTINCT is known to have a key from here on.
     Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
     Around("eliminate_join", |rule| Arc::new(lateral_joins::LateralJoins(rule))),
+    // The first that makes a join of a subquery. Lists of one value are comparisons by then.
+    Before("decorrelate_predicate_subquery", || Arc::new(self_comparisons::SelfComparisons)),
     Around("extract_equijoin_predicate", |rule| Arc::new(null_equal_joins::KeysOfOneJoin(rule))),
     Around("eliminate_cross_join", |rule| Arc::new(null_equal_joins::TreesOfJoins(rule))),
     Around("push_down_filter", |rule| Arc::new(grand_totals::GrandTotals(rule))),
@@ -74,7 +78,7 @@ const OPTIMIZER: [Step<LogicalRule>; 11] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 17] = [
+const PHYSICAL: [Step<PhysicalRule>; 20] = [
     // Before projections take the places of others.
     First(|| Arc::new(lambda_places::LambdaPlaces)),
     // Before all that look at orders.
@@ -85,7 +89,11 @@ const PHYSICAL: [Step<PhysicalRule>; 17] = [
     // Before sides are sorted.
     First(|| Arc::new(float_merges::FloatMerges)),
     Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
+    // It drops sorts.
+    Before("EnsureRequirements", || Arc::new(misplaced_keys::MisplacedKeys)),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
+    // It makes merges.
+    Around("EnsureRequirements", |rule| Arc::new(merged_orders::MergedOrders(rule))),
     Around("ProjectionPushdown", parts_apart::PartsApart::of_mistaken_places),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
     Around("FilterPushdown", parts_apart::PartsApart::of_names_alike),
@@ -96,6 +104,8 @@ const PHYSICAL: [Step<PhysicalRule>; 17] = [
     Last(|| Arc::new(merge_filters::MergeFilters)),
     Last(|| Arc::new(unbounded_floats::UnboundedFloats)),
     Last(|| Arc::new(limited_groups::LimitedGroups)),
+    // Projections are at their final places by then, and a sort asks again when it runs.
+    Last(|| Arc::new(misplaced_keys::MisplacedKeys)),
 ];
 
 /// `state` with our rules among DataFusion's, and those of an engine among all of them.
@@ -134,6 +144,9 @@ mod tests {
         assert_eq!(logical[behind], "key_dependencies");
         let literals = logical.iter().position(|rule| *rule == "simplify_expressions").unwrap() + 1;
         assert_eq!(logical[literals], "finer_literals");
+        let joins = logical.iter().position(|rule| *rule == "decorrelate_predicate_subquery").unwrap();
+        assert_eq!(logical[joins - 1], "self_comparisons");
+        assert!(literals < joins, "{logical:?}");
         let wrapped = |name: &str| {
             let rule = state.optimizers().iter().find(|rule| rule.name() == name).unwrap();
             format!("{rule:?}").split('(').next().unwrap().to_owned()
@@ -152,14 +165,18 @@ mod tests {
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
-        assert_eq!(physical[physical.len() - 3..], ["MergeFilters", "UnboundedFloats", "LimitedGroups"]);
+        assert_eq!(physical[place("EnsureRequirements") - 1], "MisplacedKeys");
+        let ensuring = state.physical_optimizers().iter().find(|rule| rule.name() == "EnsureRequirements");
+        assert!(format!("{ensuring:?}").contains("MergedOrders(PartsApart"), "{ensuring:?}");
+        let last = ["MergeFilters", "UnboundedFloats", "LimitedGroups", "MisplacedKeys"];
+        assert_eq!(physical[physical.len() - 4..], last);
         let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
         assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
         let apart = state.physical_optimizers().iter();
-        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
+        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 6);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 14..];
+        let own = &analyzing[analyzing.len() - 15..];
         assert_eq!(
             own,
             [
@@ -176,6 +193,7 @@ mod tests {
                 "patterns",
                 "time_values",
                 "interval_order",
+                "float_zeros",
                 "null_parents"
             ]
         );

@@ -10,6 +10,7 @@
 //! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
 //! - [`outer_types`]: gives outer columns the types that they have in the query around;
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
+//! - [`self_comparisons`]: an outer column that is compared with itself, which is true but for a null;
 //! - [`shape`]: the place of a subquery, its conditions and its rows;
 //! - [`unnesting`]: subqueries that DataFusion cannot join, as joins with the distinct values of their outer columns.
 
@@ -23,6 +24,7 @@ pub(crate) mod ordering_subqueries;
 pub(crate) mod outer_aggregates;
 pub(crate) mod outer_types;
 pub(crate) mod scalar_subqueries;
+pub(crate) mod self_comparisons;
 mod shape;
 pub(crate) mod unnesting;
 mod value_subqueries;

@@ -118,9 +118,9 @@ mod tests {
         assert_eq!(
             physical[physical.len() - 8..],
             [
-                "UnboundedFloats",
                 "FilteredScans",
                 "LimitedGroups",
+                "MisplacedKeys",
                 "GroupingLevels",
                 "StateBatches",
                 "RoundLimits",
