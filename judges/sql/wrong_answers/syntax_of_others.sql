@@ -33,6 +33,9 @@ SELECT CAST(170141183460469231731 AS HUGEINT) * 1000, CAST(1 AS LONG);
 SELECT 1 IN ((SELECT 1), 2), 2 IN ((SELECT 1), 2), 3 IN ((SELECT 1), NULL), 1 IN ((SELECT 1));
 --> true | true | NULL | true
 
+SELECT 1 IN ((SELECT 1), (SELECT 2)) AS a, 5 IN ((SELECT 2), (SELECT 1), 5) AS b, 3 IN ((SELECT 1 WHERE 2 IN ((SELECT 2), 4)), (SELECT 2)) AS c;
+--> true | true | false
+
 SELECT a FROM t WHERE a NOT IN ((SELECT 1), 2);
 --> 3
 
@@ -252,3 +255,13 @@ EXPLAIN SUMMARIZE l;
 
 PREPARE p AS SUMMARIZE l;
 --> refused: SUMMARIZE within another statement
+
+-- Fields of values that are no columns.
+SELECT (s).x, (s)."Y", [s][1].x, coalesce(s, s).x AS d FROM (SELECT {'x': 1, 'Y': 'b'} AS s) AS t;
+--> 1 | b | 1 | 1
+
+DESCRIBE SELECT 1 AS a;
+--> a | BIGINT | NO
+
+MERGE INTO l USING l AS m ON l.k = m.k WHEN MATCHED THEN DELETE;
+--> refused: MERGE

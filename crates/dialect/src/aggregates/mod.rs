@@ -1,13 +1,15 @@
-//! Aggregate functions that DataFusion has not.
+//! Aggregate functions that DataFusion has not, or not so.
 //!
 //! - [`bitmaps`]: bitmaps of Spark; [`numeric_histogram`]: `histogram_numeric`; [`ranked_values`]: values by their rank;
 //! - [`value_counts`]: `mode`, `histogram` and `entropy`, of how often each value occurs;
+//! - [`ordered_texts`]: `string_agg` in any order;
 //! - [`moments`]: the arithmetic of `skewness` and `kurtosis`; [`moment_functions`]: these functions, and `product`.
 
 mod bitmaps;
 mod moment_functions;
 mod moments;
 mod numeric_histogram;
+mod ordered_texts;
 mod ranked_values;
 mod value_counts;
 
@@ -31,6 +33,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let of_ranks = ranked_values::RankedValue::ALL.map(AggregateUDF::from);
     let of_bits = bitmaps::Bitmap::ALL.map(AggregateUDF::from);
     state.register_udaf(Arc::new(numeric_histogram::NumericHistogram.into()))?;
+    state.register_udaf(Arc::new(ordered_texts::OrderedTexts::default().into()))?;
     state.register_udf(Arc::new(bitmaps::BitmapCount.into()))?;
     for function in of_counts.into_iter().chain(of_moments).chain(of_ranks).chain(of_bits) {
         state.register_udaf(Arc::new(function))?;

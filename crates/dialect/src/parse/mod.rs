@@ -5,6 +5,7 @@
 //! - [`chains`]: thousands of operators in a row;
 //! - [`copy_options`]: options of `COPY` in parentheses;
 //! - [`doubles`]: numbers with an exponent;
+//! - [`fields`]: fields of values that are no columns;
 //! - [`first_subqueries`]: a subquery first in the list of an `IN`;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
@@ -43,6 +44,7 @@ mod any_of;
 pub(crate) mod chains;
 mod copy_options;
 mod doubles;
+mod fields;
 mod first_subqueries;
 mod from_first;
 pub(crate) mod function_call;
@@ -131,7 +133,7 @@ pub(crate) fn read_tokens(
     other_statements::translate(&mut tokens);
     variables::reset(&mut tokens);
     table_queries::write_from(&mut tokens);
-    first_subqueries::put_last(&mut tokens);
+    first_subqueries::put_into_call(&mut tokens);
     numbers::join_digits(&mut tokens);
     list_comprehensions::write_out(&mut tokens)?;
     other_joins::mark(&mut tokens)?;
@@ -287,6 +289,7 @@ impl VisitorMut for Calls<'_> {
         similar::match_whole(expr);
         any_of::call(expr);
         json_arrows::call(expr);
+        fields::name(expr);
         synonyms::translate(expr);
         doubles::make_double(expr);
         ControlFlow::Continue(())

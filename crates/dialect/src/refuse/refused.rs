@@ -114,6 +114,7 @@ clauses! {
     AssignedTwice: "a column that is set twice" => "one value for each column";
     AssignedElsewhere: "SET of a column of another table" => "columns of the table that UPDATE names";
     AssignedTuple: "SET (…) = this" => "SET (a, b) = (x, y), or a subquery for each column";
+    Merge: "MERGE" => "an UPDATE with FROM, a DELETE with USING and an INSERT with NOT EXISTS";
     // Definitions.
     UniqueKey: "PRIMARY KEY and UNIQUE" => "leave it out: no statement would keep two rows from being equal";
     ColumnOption: "this option of a column" => "the type, with NULL, NOT NULL or DEFAULT";

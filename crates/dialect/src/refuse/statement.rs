@@ -95,6 +95,7 @@ impl Walk<'_> {
 /// Refuses what planning would leave out of a statement that contains no query.
 fn check(statement: &Statement) -> Result<()> {
     match statement {
+        Statement::Merge(_) => Err(Clause::Merge.error()),
         Statement::ShowDatabases { terse: _, history: _, show_options: _ } => {
             Err(Clause::ShowDatabases.error())
         }
