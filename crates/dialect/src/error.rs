@@ -3,6 +3,7 @@
 mod from_datafusion;
 mod other_names;
 mod syntax_tree;
+mod wording;
 
 use std::error::Error as StdError;
 use std::fmt;

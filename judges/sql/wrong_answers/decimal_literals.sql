@@ -107,4 +107,4 @@ SELECT written FROM prices WHERE written IN (SELECT price FROM prices);
 --> 2
 
 SELECT 1.5 = 'abc';
---> refused: Cannot cast string 'abc'
+--> refused: cannot cast 'abc' to DECIMAL

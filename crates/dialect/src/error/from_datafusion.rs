@@ -13,6 +13,7 @@ use yeoul_base::ErrorKind;
 
 use super::other_names::written_as;
 use super::syntax_tree::without_tree;
+use super::wording::reworded;
 use super::{Error, Shortage, TARGET_FULL, is_full};
 use crate::{Place, Span, suggest};
 
@@ -91,10 +92,10 @@ impl Error {
             }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
-                let tells_who_found_it = ["Optimizer rule ", "Invalid (non-executable) plan after "];
-                if inner.kind != ErrorKind::Internal
-                    && tells_who_found_it.iter().any(|start| context.starts_with(start))
-                {
+                let starts = ["Optimizer rule ", "Invalid (non-executable) plan after "];
+                let is_rule = context.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                let tells_who_found_it = is_rule || starts.iter().any(|start| context.starts_with(start));
+                if inner.kind != ErrorKind::Internal && tells_who_found_it {
                     return inner; // which rule came upon it says nothing to whoever wrote the statement
                 }
                 // What DataFusion advises are settings of its own, which a memory limit does not let change.
@@ -240,7 +241,12 @@ impl Error {
     fn from_schema(error: &SchemaError) -> Self {
         match error {
             SchemaError::FieldNotFound { field, valid_fields } => {
-                let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
+                let mut names: Vec<String> = Vec::with_capacity(valid_fields.len());
+                for column in valid_fields {
+                    if !names.iter().any(|name| name == column.name()) {
+                        names.push(column.name().to_owned());
+                    }
+                }
                 let message = format!("there is no column '{}' here", field.flat_name());
                 let error = Self::new(ErrorKind::NotFound, message).with_span(span_of(field));
                 match suggest::nearest(field.name(), &names) {
@@ -398,6 +404,8 @@ impl Error {
                 Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),
                 None => (message, None),
             };
+        // A message of the system, or of a defect, stays as it is.
+        let text = if kind == ErrorKind::Invalid { Cow::Owned(reworded(text)) } else { Cow::Borrowed(text) };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
         // Letters lead astray: to these, `strftime` is like `to_time`, and `if` like `sin`.
         let hint = match text.strip_prefix("Invalid function '").and_then(|text| text.split_once('\'')) {
@@ -622,7 +630,7 @@ mod tests {
                  received String (DataType: Utf8).,Error during planning: Function 'sum' requires Interval, but received \
                  String (DataType: Utf8)."
             ),
-            "function 'sum' requires Decimal, Int64 or Interval, but received String (DataType: Utf8)"
+            "function 'sum' requires Decimal, BIGINT or Interval, but received VARCHAR"
         );
         assert_eq!(
             told(
