@@ -22,7 +22,7 @@ use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 use yeoul_dialect::functions::DEFINITIONS;
-use yeoul_dialect::{Dialect, suggest};
+use yeoul_dialect::{Dialect, suggest, type_name};
 use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, UNKNOWN_HINT};
@@ -214,11 +214,7 @@ impl Session {
     pub async fn columns(&self, table: &str) -> Result<Vec<(String, String)>> {
         let provider = self.context.table_provider(TableReference::bare(table)).await;
         let schema = provider.map_err(|error| self.with_near_table(error.into()))?.schema();
-        Ok(schema
-            .fields()
-            .iter()
-            .map(|field| (field.name().clone(), field.data_type().to_string()))
-            .collect())
+        Ok(schema.fields().iter().map(|field| (field.name().clone(), type_name(field.data_type()))).collect())
     }
 
     /// The names of all functions, in order.

@@ -1,6 +1,6 @@
 //! Statements that others write in other words, and clauses with a mark in their place until planning knows the columns:
 //!
-//! - `DESCRIBE FUNCTION f` is `SHOW FUNCTIONS LIKE 'f'`, and `SHOW SCHEMAS` a query;
+//! - `DESCRIBE FUNCTION f` is `SHOW FUNCTIONS LIKE 'f'`, and `SHOW SCHEMAS` and `SHOW TABLES` are queries;
 //! - `LIMIT 50 %` and `LIMIT 50 PERCENT` have the mark [`SHARE`], and `INSERT INTO t BY NAME` the mark [`BY_NAME`].
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -13,6 +13,14 @@ pub(crate) const SHARE: &str = "limit in percent";
 
 /// Name of the one column of an `INSERT` whose columns are those of its query.
 pub(crate) const BY_NAME: &str = "\u{0}by name";
+
+/// The query that `SHOW SCHEMAS` is.
+const SCHEMAS: &str = "SELECT catalog_name AS database_name, schema_name FROM information_schema.schemata \
+                       WHERE schema_name <> 'information_schema' ORDER BY 1, 2";
+
+/// The query that `SHOW TABLES` is: those of the user, not the views of the system.
+const TABLES: &str = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+                      WHERE table_schema <> 'information_schema' ORDER BY 1, 2, 3";
 
 /// Writes these in words that the parser reads.
 pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) {
@@ -36,9 +44,9 @@ pub(super) fn translate(tokens: &mut Vec<TokenWithSpan>) {
         }
         return;
     }
-    if is_at(0, Keyword::SHOW) && is_at(1, Keyword::SCHEMAS) && is_end(at(2)) {
-        let text = "SELECT catalog_name AS database_name, schema_name FROM information_schema.schemata \
-                    WHERE schema_name <> 'information_schema' ORDER BY 1, 2";
+    let shown = [(Keyword::SCHEMAS, SCHEMAS), (Keyword::TABLES, TABLES)];
+    let shown = shown.into_iter().find(|(keyword, _)| is_at(1, *keyword) && is_end(at(2)));
+    if let Some((_, text)) = shown.filter(|_| is_at(0, Keyword::SHOW)) {
         let span = tokens[places[0]].span;
         let query = super::template::tokens(text);
         *tokens = query.into_iter().map(|token| TokenWithSpan { token, span }).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit};
 
 use crate::Result;
 use crate::types::type_name;
@@ -29,5 +29,8 @@ pub(super) fn with_type_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     if rows.is_empty() {
         return Ok(plan);
     }
-    Ok(LogicalPlanBuilder::values_with_schema(rows, &Arc::clone(columns))?.build()?)
+    let named = columns.fields().iter().enumerate();
+    let named = named.map(|(place, column)| col(format!("column{}", place + 1)).alias(column.name()));
+    let named: Vec<Expr> = named.collect();
+    Ok(LogicalPlanBuilder::values_with_schema(rows, &Arc::clone(columns))?.project(named)?.build()?)
 }

@@ -12,6 +12,7 @@ use super::arrow_ipc::ArrowWriter;
 use super::csv::CsvWriter;
 use super::format::Format;
 use super::json::JsonWriter;
+use super::line::LineWriter;
 use super::parquet::ParquetFileWriter;
 use super::plan::PlanWriter;
 use super::sink::Sink;
@@ -47,6 +48,11 @@ pub struct Summary {
     pub bytes: u64,
     /// Whether the reader closed the pipe before the end, which ends the query and is no failure.
     pub closed: bool,
+}
+
+impl OutputOptions {
+    /// The most rows that a table shows on a terminal, unless a person asks for more.
+    pub const TERMINAL_ROWS_MAX: usize = 40;
 }
 
 impl Summary {
@@ -195,6 +201,7 @@ where
         Format::Table => Box::new(TableWriter::new(sink, schema, options)),
         Format::Csv => Box::new(CsvWriter::new(sink, schema)),
         Format::Json => Box::new(JsonWriter::new(sink, &schema)),
+        Format::Line => Box::new(LineWriter::new(sink, &schema)),
         Format::Parquet => Box::new(ParquetFileWriter::new(sink, &schema)?),
         Format::Arrow if options.is_file => Box::new(ArrowWriter::new_file(sink, &schema)?),
         Format::Arrow => Box::new(ArrowWriter::new(sink, &schema)?),

@@ -11,6 +11,8 @@ pub enum Format {
     Csv,
     /// One JSON object per line.
     Json,
+    /// A line `column = value` for each value, and an empty line between rows.
+    Line,
     /// One Parquet file.
     Parquet,
     /// One Arrow IPC stream.
@@ -19,7 +21,7 @@ pub enum Format {
 
 impl Format {
     /// All formats, in the order in which help lists them.
-    pub const ALL: [Self; 5] = [Self::Table, Self::Csv, Self::Json, Self::Parquet, Self::Arrow];
+    pub const ALL: [Self; 6] = [Self::Table, Self::Csv, Self::Json, Self::Line, Self::Parquet, Self::Arrow];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Format {
             Self::Table => "table",
             Self::Csv => "csv",
             Self::Json => "json",
+            Self::Line => "line",
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
         }
@@ -46,7 +49,7 @@ impl Format {
 
     /// Whether it is text: only such a format may go to a terminal.
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Table | Self::Csv | Self::Json)
+        matches!(self, Self::Table | Self::Csv | Self::Json | Self::Line)
     }
 }
 
@@ -58,7 +61,7 @@ impl fmt::Display for Format {
 
 /// Why a text is not a [`Format`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format '{given}': expected one of table, csv, json, parquet, arrow")]
+#[error("unknown format '{given}': expected one of table, csv, json, line, parquet, arrow")]
 pub struct UnknownFormat {
     given: String,
 }

@@ -8,6 +8,7 @@
 //! | [`Format::Table`] | people | `NULL` | `{a: 1, b: [1, 2]}` | as text, right-aligned | `2024-01-05 10:00:00.5` |
 //! | [`Format::Csv`] | spreadsheets, loaders | nothing between the commas | JSON text | exact text | the same |
 //! | [`Format::Json`] | scripts, `jq` | `null`, the key is always there | objects and arrays | exact number | the same, a string |
+//! | [`Format::Line`] | people, of rows wider than a terminal | `NULL` | as in a table, never cut | as text | the same |
 //! | [`Format::Parquet`] | other engines | null | native | native | native |
 //! | [`Format::Arrow`] | other processes | null | native | native | native |
 //!
@@ -30,6 +31,7 @@ mod csv;
 mod format;
 mod json;
 mod layout;
+mod line;
 mod new_file;
 mod parquet;
 mod plan;

@@ -10,6 +10,7 @@ pub(super) enum Argument {
     Table,
     Switch,
     Format,
+    Rows,
     File,
 }
 
@@ -39,6 +40,8 @@ pub enum Action {
     Timer(Option<bool>),
     /// Choose the format of answers; `None` shows the current one.
     Mode(Option<Format>),
+    /// Choose the most rows that a table shows; `Some(None)` shows all, `None` tells it.
+    MaxRows(Option<Option<usize>>),
     /// Run a file.
     Read(PathBuf),
     /// Show the memory in use.
@@ -50,7 +53,7 @@ pub enum Action {
 }
 
 /// The commands, in the order in which help lists them.
-pub(super) const COMMANDS: [Command; 9] = [
+pub(super) const COMMANDS: [Command; 10] = [
     Command {
         name: ".help",
         aliases: &["\\?", "\\h"],
@@ -92,7 +95,7 @@ pub(super) const COMMANDS: [Command; 9] = [
         name: ".mode",
         aliases: &[],
         argument: Argument::Format,
-        usage: "[table|csv|json]",
+        usage: "[table|csv|json|line]",
         help: "choose how answers are shown",
         read: |argument| match argument.map(str::parse::<Format>) {
             None => Ok(Action::Mode(None)),
@@ -101,6 +104,17 @@ pub(super) const COMMANDS: [Command; 9] = [
                 Err(format!("{format} is no text: write a file with COPY (…) TO 'file.{format}'"))
             }
             Some(Err(error)) => Err(error.to_string()),
+        },
+    },
+    Command {
+        name: ".maxrows",
+        aliases: &[],
+        argument: Argument::Rows,
+        usage: "[N|all]",
+        help: "choose how many rows of a long table are shown",
+        read: |argument| match argument {
+            None => Ok(Action::MaxRows(None)),
+            Some(text) => rows_max(text).map(|rows_max| Action::MaxRows(Some(rows_max))),
         },
     },
     Command {
@@ -139,6 +153,18 @@ pub(super) const COMMANDS: [Command; 9] = [
         read: |_| Ok(Action::Quit),
     },
 ];
+
+/// The most rows that a table is to show: a number, or `all`.
+///
+/// # Errors
+/// For another text, what is expected.
+pub fn rows_max(text: &str) -> Result<Option<usize>, String> {
+    match text.parse() {
+        Ok(rows) => Ok(Some(rows)),
+        Err(_) if text.eq_ignore_ascii_case("all") => Ok(None),
+        Err(_) => Err("expected a number of rows, or all".to_owned()),
+    }
+}
 
 /// Why a line is not a valid command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -272,6 +298,10 @@ mod tests {
             (".TIMER on", Action::Timer(Some(true))),
             (".ti", Action::Timer(None)),
             (".mode json", Action::Mode(Some(Format::Json))),
+            (".mode line", Action::Mode(Some(Format::Line))),
+            (".maxrows", Action::MaxRows(None)),
+            (".maxrows 5", Action::MaxRows(Some(Some(5)))),
+            (".maxrows ALL", Action::MaxRows(Some(None))),
             (".read \"my file.sql\"", Action::Read("my file.sql".into())),
             (".memory", Action::Memory),
             (".jobs", Action::Jobs),
@@ -299,8 +329,9 @@ mod tests {
             (
                 ".mode parquet",
                 ".mode: parquet is no text: write a file with COPY (…) TO 'file.parquet'",
-                ".mode [table|csv|json]",
+                ".mode [table|csv|json|line]",
             ),
+            (".maxrows few", ".maxrows: expected a number of rows, or all", ".maxrows [N|all]"),
             (".read", ".read: the name of a file is missing", ".read file"),
             (".quit now", ".quit: takes no argument", ".quit"),
         ] {

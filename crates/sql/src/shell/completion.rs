@@ -64,7 +64,8 @@ fn offer_command(names: &Names, before: &str) -> Offer {
         Argument::Command => COMMANDS.iter().map(|command| command.name.to_owned()).collect(),
         Argument::Table => names.tables.iter().map(|(table, _)| table.clone()).collect(),
         Argument::Switch => vec!["off".to_owned(), "on".to_owned()],
-        Argument::Format => vec!["csv".to_owned(), "json".to_owned(), "table".to_owned()],
+        Argument::Format => ["csv", "json", "line", "table"].map(str::to_owned).to_vec(),
+        Argument::Rows => vec!["all".to_owned()],
         Argument::File => {
             let quote = usize::from(argument.starts_with(['\'', '"']));
             return Offer::Path { start: start + quote };
@@ -229,7 +230,8 @@ mod tests {
             ("select * from 'data/|", &["a path"]),
             ("select 1 /* fr|", &[]),
             (".mo|", &[".mode"]),
-            (".mode |", &["csv", "json", "table"]),
+            (".mode |", &["csv", "json", "line", "table"]),
+            (".maxrows |", &["all"]),
             (".schema o|", &["orders"]),
             (".read fi|", &["a path"]),
             (".quit |", &[]),

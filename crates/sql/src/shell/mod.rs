@@ -21,7 +21,7 @@ mod session_engine;
 mod statement;
 mod steps;
 
-pub use command::{Action, CommandError};
+pub use command::{Action, CommandError, rows_max};
 pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
 pub use interactive::ShellError;
 pub use interrupt::{CtrlC, Interrupts};

@@ -67,7 +67,8 @@ impl Settings {
         }
         // https://no-color.org
         let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let output = OutputOptions { width: Some(terminal_width()), color, ..settings.output };
+        let rows_max = Some(OutputOptions::TERMINAL_ROWS_MAX);
+        let output = OutputOptions { width: Some(terminal_width()), rows_max, color, ..settings.output };
         Self { output, answers_on_terminal: true, ..settings }
     }
 }
@@ -262,6 +263,13 @@ impl<E: Engine> Shell<E> {
                 self.settings.format = format.unwrap_or(self.settings.format);
                 self.acknowledge("mode", self.settings.format.name(), console)
             }
+            Action::MaxRows(rows_max) => {
+                if let Some(rows_max) = rows_max {
+                    self.settings.output.rows_max = rows_max;
+                }
+                let shown = self.settings.output.rows_max;
+                self.acknowledge("maxrows", &shown.map_or("all".to_owned(), |rows| rows.to_string()), console)
+            }
             Action::Memory => self.print(console, &format!("{}\n", self.engine.memory_report().trim_end())),
             Action::Tables(text) => {
                 let listed = list_tables(&self.engine, &self.settings, text.as_deref(), console);
@@ -390,7 +398,8 @@ async fn show_rows(settings: &Settings, batch: RecordBatch, console: &mut Consol
     let is_text = settings.format.is_text();
     let format = if is_text { settings.format } else { Format::Table };
     let out: &mut (dyn Write + Send) = if is_text { console.out } else { console.err };
-    match write_answer(batches, schema, format, &settings.output, out).await {
+    let options = OutputOptions { rows_max: None, ..settings.output };
+    match write_answer(batches, schema, format, &options, out).await {
         Ok(summary) if summary.closed => Outcome::ReaderGone,
         Ok(_) => Outcome::Done,
         Err(error) => fail(console, &Report::from_error(&error)),

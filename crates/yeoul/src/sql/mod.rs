@@ -12,7 +12,7 @@ use std::thread;
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind, Report};
 use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
-use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Quotes, Settings, Shell, note_panic};
+use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Quotes, Settings, Shell, note_panic, rows_max};
 use yeoul_sql::{Error, Options, STACK_BYTES, Session, System};
 
 use self::signals::{First, Signals};
@@ -46,8 +46,8 @@ pub struct SqlArgs {
     #[arg(short, long, value_name = "FILE")]
     file: Vec<PathBuf>,
 
-    /// Output format: table, csv, json (an object per line), parquet or arrow [default: by the extension of --output, else
-    /// table]
+    /// Output format: table, csv, json (an object per line), line (a line per value), parquet or arrow [default: by the
+    /// extension of --output, else table]
     #[arg(long)]
     format: Option<Format>,
 
@@ -55,9 +55,9 @@ pub struct SqlArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Show at most N rows of a table, the first and the last ones [default: all]
+    /// Show at most N rows of a table, the first and the last ones; or all [default: 40 on a terminal, else all]
     #[arg(long, value_name = "N", value_parser = rows, allow_negative_numbers = true)]
-    max_rows: Option<usize>,
+    max_rows: Option<RowsMax>,
 
     /// Print errors and answers only: no row counts, times or notices
     #[arg(short, long)]
@@ -117,7 +117,7 @@ impl SqlArgs {
             return Ok(());
         }
         let message = format!("cannot tell the format from '{}'", output.display());
-        Err(Refusal::usage(message, "--format csv, json, parquet, arrow or table"))
+        Err(Refusal::usage(message, "--format csv, json, line, parquet, arrow or table"))
     }
 }
 
@@ -126,8 +126,12 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn rows(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "expected a number of rows".to_owned())
+/// The most rows that a table shows; `None` shows all.
+#[derive(Clone, Copy, Debug)]
+struct RowsMax(Option<usize>);
+
+fn rows(text: &str) -> Result<RowsMax, String> {
+    rows_max(text).map(RowsMax)
 }
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -330,8 +334,9 @@ fn settings(args: &SqlArgs) -> Settings {
     } else {
         Settings::for_stdout(args.format())
     };
+    let rows_max = args.max_rows.map_or(settings.output.rows_max, |RowsMax(rows)| rows);
     Settings {
-        output: OutputOptions { rows_max: args.max_rows, is_file: args.output.is_some(), ..settings.output },
+        output: OutputOptions { rows_max, is_file: args.output.is_some(), ..settings.output },
         timer: settings.timer && !args.quiet,
         quiet: args.quiet,
         quotes: Quotes::of(args.dialect.unwrap_or_default()),

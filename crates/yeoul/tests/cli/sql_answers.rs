@@ -181,11 +181,11 @@ exit 0
 table
 v
 column,type
-a,Int64
-b,Utf8
+a,BIGINT
+b,VARCHAR
 column,type
-n,Int64
-t,Utf8View
+n,BIGINT
+t,VARCHAR
 t
 from inner
 ",

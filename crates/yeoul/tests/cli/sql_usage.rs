@@ -29,15 +29,15 @@ fn values_out_of_range_say_what_is_expected() {
     for (args, message) in [
         (
             ["--format", "yaml"],
-            "'yaml' for '--format <FORMAT>': unknown format 'yaml': expected one of table, csv, json, parquet, arrow",
+            "'yaml' for '--format <FORMAT>': unknown format 'yaml': expected one of table, csv, json, line, parquet, arrow",
         ),
         (
             ["--memory", "lots"],
             "'lots' for '--memory <SIZE>': 'lots' is not a size: expected a number and a unit such as 512MiB, 1GiB or 2GB",
         ),
         (["--threads", "0"], "'0' for '--threads <N>': expected a number from 1 to 1024"),
-        (["--max-rows", "x"], "'x' for '--max-rows <N>': expected a number of rows"),
-        (["--max-rows", "-1"], "'-1' for '--max-rows <N>': expected a number of rows"),
+        (["--max-rows", "x"], "'x' for '--max-rows <N>': expected a number of rows, or all"),
+        (["--max-rows", "-1"], "'-1' for '--max-rows <N>': expected a number of rows, or all"),
         (
             ["--dialect", "sparc"],
             "'sparc' for '--dialect <NAME>': there is no dialect 'sparc': there are yeoul and spark",
@@ -57,7 +57,7 @@ fn a_file_whose_ending_tells_no_format_is_not_written() {
     for name in ["a.xlsx", "a.csv.gz"] {
         let expected = format!(
             "exit 2\n-- stderr\nerror: cannot tell the format from '{name}'\n\
-             hint: --format csv, json, parquet, arrow or table\n"
+             hint: --format csv, json, line, parquet, arrow or table\n"
         );
         folder.sql("SELECT 1").with(["-o", name]).shows(&expected);
         assert!(folder.names().is_empty(), "{:?}", folder.names());
