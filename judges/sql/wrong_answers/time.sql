@@ -317,3 +317,7 @@ RESET datafusion.execution.time_zone;
 
 SELECT array_to_string([TIMESTAMP '2020-01-01 00:00:00', TIMESTAMP '2020-01-01 00:00:01.5'], ', '), [TIMESTAMP '2020-01-01']::TEXT[];
 --> 2020-01-01 00:00:00, 2020-01-01 00:00:01.5 | [2020-01-01 00:00:00]
+
+-- An interval has whole centuries, and a time is within one.
+SELECT century(INTERVAL '250 years') AS a, century(INTERVAL '-250 years') AS b, century(INTERVAL '1 month') AS c, millennium(INTERVAL '2500 years') AS d, century(TIMESTAMP '2000-12-31') AS e, century(DATE '2001-01-01') AS f, millennium(DATE '2000-01-01') AS g;
+--> 2 | -2 | 0 | 2 | 20 | 21 | 2
