@@ -142,3 +142,13 @@ SELECT * FROM (VALUES (3, 4)) AS v(x, y) |> AGGREGATE sum(y) AS s GROUP BY 2;
 
 SELECT * FROM (VALUES (3, 4)) AS v(x, y) |> AGGREGATE sum(y) AS s GROUP BY x |> SELECT x, s;
 --> 3 | 4
+
+-- A length below zero is one of no letters, also where it is not a constant.
+SELECT '[' || lpad(s, n) || ']' AS l, '[' || rpad(s, n, 'xy') || ']' AS r FROM (VALUES ('ab', -1), ('ab', 1), ('ab', 4), ('ab', NULL)) AS t(s, n) ORDER BY n NULLS LAST;
+--> [] | []
+--> [a] | [a]
+--> [  ab] | [abxy]
+--> NULL | NULL
+
+SELECT rpad('', -1, NULL) IS NULL AS r;
+--> true

@@ -1,10 +1,11 @@
-//! Functions of texts that DataFusion has not.
+//! Functions of texts that DataFusion has not, or has otherwise.
 //!
 //! - [`brace_pattern`], [`percent_pattern`]: patterns of texts of values; [`printf`]: the functions that have them;
 //! - [`grouped_numbers`]: numbers with commas;
 //! - [`hex`]: `hex` and `unhex`;
 //! - [`number_format`]: formats of numbers; [`number_texts`]: the functions that have them;
 //! - [`regexp_extract`]: parts of a text that match a regular expression;
+//! - [`pads`]: `lpad` and `rpad`;
 //! - [`rows`]: functions that are computed row by row;
 //! - [`spark_texts`], [`spark_codes`]: functions that only Spark has; [`charset`]: the charsets of `encode`;
 //! - [`spark_pads`]: functions of the ends of texts and bytes;
@@ -17,6 +18,7 @@ mod grouped_numbers;
 mod hex;
 mod number_format;
 mod number_texts;
+mod pads;
 mod percent_pattern;
 mod printf;
 mod regexp_extract;
@@ -39,6 +41,7 @@ use datafusion::logical_expr::ScalarUDF;
 /// # Errors
 /// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    pads::register(state)?;
     for function in spark_texts::Kind::all()
         .chain(spark_codes::Kind::all())
         .chain(number_texts::NumberText::all())
