@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use url::Url;
 use yeoul_base::ErrorKind;
 
-use super::other_names::written_as;
+use super::other_names;
 use super::syntax_tree::without_tree;
 use super::wording::reworded;
 use super::{Error, Shortage, TARGET_FULL, is_full};
@@ -407,9 +407,8 @@ impl Error {
         // A message of the system, or of a defect, stays as it is.
         let text = if kind == ErrorKind::Invalid { Cow::Owned(reworded(text)) } else { Cow::Borrowed(text) };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
-        // Letters lead astray: to these, `strftime` is like `to_time`, and `if` like `sin`.
         let hint = match text.strip_prefix("Invalid function '").and_then(|text| text.split_once('\'')) {
-            Some((name, _)) => written_as(name).map(|written| format!("write {written}")).or(hint),
+            Some((name, _)) => Some(other_names::hint(name, hint.as_deref().and_then(quoted))),
             None => hint,
         };
         match hint.or_else(|| way_out(message).map(ToOwned::to_owned)) {
@@ -417,6 +416,11 @@ impl Error {
             None => error,
         }
     }
+}
+
+/// The first text in quotes.
+fn quoted(text: &str) -> Option<&str> {
+    text.split('\'').nth(1)
 }
 
 fn place_of(span: datafusion::common::Span) -> Span {

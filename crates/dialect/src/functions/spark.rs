@@ -25,7 +25,7 @@ pub(crate) fn body(name: &str, arguments: usize) -> &'static str {
 }
 
 /// The functions of a name in small letters.
-pub(super) fn defined(name: &str) -> &'static [Definition] {
+pub(crate) fn defined(name: &str) -> &'static [Definition] {
     let from = DEFINITIONS.partition_point(|definition| definition.name < name);
     let number = DEFINITIONS[from..].partition_point(|definition| definition.name == name);
     &DEFINITIONS[from..from + number]
