@@ -111,6 +111,8 @@ struct TextScanNode {
     compression: String,
     #[prost(uint64, tag = "4")]
     batch_rows: u64,
+    #[prost(uint64, tag = "5")]
+    skipped_lines: u64,
 }
 
 impl PlanCodec {
@@ -185,7 +187,8 @@ impl PlanCodec {
             TextKind::Json => None,
         };
         let compression = scan.compression.get_variant().to_string();
-        Ok(TextScanNode { plain, csv, compression, batch_rows: scan.batch_rows as u64 })
+        let (batch_rows, skipped_lines) = (scan.batch_rows as u64, scan.skipped_lines as u64);
+        Ok(TextScanNode { plain, csv, compression, batch_rows, skipped_lines })
     }
 
     fn text_scan_of(&self, node: &TextScanNode, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
@@ -198,7 +201,9 @@ impl PlanCodec {
         };
         let compression: FileCompressionType = node.compression.parse()?;
         let batch_rows = usize::try_from(node.batch_rows).map_err(unreadable)?;
-        let scan = TextScan { plain: self.read(&node.plain, context)?, kind, compression, batch_rows };
+        let skipped_lines = usize::try_from(node.skipped_lines).map_err(unreadable)?;
+        let plain = self.read(&node.plain, context)?;
+        let scan = TextScan { plain, kind, compression, batch_rows, skipped_lines };
         let scan = scan.within(&context.runtime_env(), context.session_config());
         scan.ok_or_else(|| unreadable("a scan of text that reads no files"))
     }

@@ -24,6 +24,7 @@
 //!
 //! - [`Dialect`]: the face, with the switches in which two fronts mean different systems on purpose;
 //! - [`parse`]: a text becomes a statement, corrected where the parser reads something else than SQL means;
+//! - [`file_call`]: files that a function reads, as the name of a table;
 //! - [`functions`]: functions that stand for an expression of others;
 //! - [`refuse`]: every clause is honoured or refused;
 //! - [`names`]: the tables and columns that names stand for;
@@ -40,6 +41,7 @@
 mod aggregates;
 mod dialect;
 pub mod error;
+mod file_call;
 pub mod functions;
 mod json;
 mod lists;
@@ -69,6 +71,7 @@ pub use dialect::{
     Subscripts,
 };
 pub use error::{Error, Result};
+pub use file_call::{FileCall, FileOption};
 pub use names::{ColumnTexts, normalized};
 pub use notices::Notices;
 pub use numbers::{contains_float, framed_accumulator, one_nan};

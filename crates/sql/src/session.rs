@@ -279,7 +279,7 @@ impl Session {
         let hint = match suggest::nearest(&name, &tables) {
             Some(near) => format!("did you mean '{near}'?"),
             None if Path::new(&name).is_file() => format!(
-                "its ending does not say what the file is: CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{name}'"
+                "its ending does not say what the file is: FROM read_csv('{name}'), read_json or read_parquet"
             ),
             None if tables.is_empty() => "a file is a table too: FROM 'file.parquet'".to_owned(),
             None => format!(

@@ -6,6 +6,7 @@
 //! - [`copy_options`]: options of `COPY` in parentheses;
 //! - [`doubles`]: numbers with an exponent;
 //! - [`fields`]: fields of values that are no columns;
+//! - [`file_functions`]: functions in a `FROM` that read files;
 //! - [`first_subqueries`]: a subquery first in the list of an `IN`;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`function_call`]: calls of functions that a statement does not write itself;
@@ -45,6 +46,7 @@ pub(crate) mod chains;
 mod copy_options;
 mod doubles;
 mod fields;
+mod file_functions;
 mod first_subqueries;
 mod from_first;
 pub(crate) mod function_call;
@@ -156,7 +158,10 @@ pub(crate) fn read_tokens(
     let is_generic = state.config_options().sql_parser.dialect == Dialect::Generic;
     // What systems disagree about has the meaning of the system that was chosen.
     let is_generic = is_generic && meaning.functions == FunctionNames::Own;
-    match walk(&mut statement, &mut Corrections { is_generic }) {
+    match walk(
+        &mut statement,
+        &mut Corrections { is_generic, has_own_functions: meaning.functions == FunctionNames::Own },
+    ) {
         ControlFlow::Continue(()) => Ok(statement),
         ControlFlow::Break(error) => Err(error),
     }
@@ -213,6 +218,8 @@ pub(crate) fn call_functions(statement: &mut Statement, state: &SessionState) ->
 struct Corrections {
     /// True if the statement is of no dialect in particular.
     is_generic: bool,
+    /// True if names of functions are those of DuckDB and PostgreSQL.
+    has_own_functions: bool,
 }
 
 impl Corrections {
@@ -245,6 +252,11 @@ impl VisitorMut for Corrections {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         lateral_unnest::complete(factor);
+        if self.has_own_functions
+            && let Err(error) = file_functions::name_table(factor)
+        {
+            return ControlFlow::Break(error);
+        }
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             synonyms::name_sides(table_with_joins);
             if let Err(error) = other_joins::write_laterals(table_with_joins) {
@@ -311,14 +323,14 @@ pub(crate) mod tests {
     /// The statement that a text is parsed as.
     pub(crate) fn meant(written: &str) -> String {
         let mut statement = statement(written);
-        let visited = walk(&mut statement, &mut Corrections { is_generic: true });
+        let visited = walk(&mut statement, &mut Corrections { is_generic: true, has_own_functions: true });
         assert!(visited.is_continue(), "{written}");
         statement.to_string()
     }
 
     /// The error of a text that is refused when it is parsed.
     pub(crate) fn not_meant(written: &str) -> Error {
-        match walk(&mut statement(written), &mut Corrections { is_generic: true }) {
+        match walk(&mut statement(written), &mut Corrections { is_generic: true, has_own_functions: true }) {
             ControlFlow::Break(error) => error,
             ControlFlow::Continue(()) => panic!("{written} is not refused"),
         }

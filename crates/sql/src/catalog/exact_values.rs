@@ -140,7 +140,10 @@ impl Exact {
 
     fn refused(&self, written: &str, first: &str, declared: &str) -> DataFusionError {
         let what = format!("'{}' is {written} in one record, and {first} in the first", self.of);
-        let hint = format!("say what it is: CREATE EXTERNAL TABLE t (\"{}\" {declared} …", self.of);
+        let hint = format!(
+            "read_csv('file', sample_size = -1) or read_json looks at all records first; or say what it is: CREATE EXTERNAL TABLE t (\"{}\" {declared} …",
+            self.of
+        );
         Error::new(ErrorKind::Invalid, what).with_hint(hint).into()
     }
 }

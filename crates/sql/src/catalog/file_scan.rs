@@ -20,6 +20,7 @@ use super::distinct_texts;
 use super::file_set::FileSet;
 use super::own_format::OwnFormat;
 use super::parquet_file::footer;
+use super::text_scan::read_as;
 use crate::copy::written_times::TimestampUnit;
 
 /// A scan of known files, planned as DataFusion's `ListingTable` does, except that it claims no order of rows. The order
@@ -62,7 +63,8 @@ impl FileScan<'_> {
             .with_limit(limit)
             .with_output_partitioning(partitioning)
             .build();
-        self.found.format.create_physical_plan(self.state, config).await
+        let plan = self.found.format.create_physical_plan(self.state, config).await?;
+        read_as(plan, self.found.reading)
     }
 
     /// The files with their statistics, up to the one with which there are more than `enough` rows, and whether those are

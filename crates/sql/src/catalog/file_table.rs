@@ -194,11 +194,14 @@ impl TableProvider for FileTable {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
 
     use datafusion::catalog::UrlTableFactory;
+    use datafusion::datasource::file_format::csv::CsvFormat;
     use datafusion::prelude::SessionContext;
 
     use crate::catalog::files::FileTables;
+    use crate::catalog::own_format::OwnFormatFactory;
 
     /// A statement lists once: a file that appears while it runs is in none of its scans, even one planned later.
     #[tokio::test]
@@ -207,6 +210,8 @@ mod tests {
         let write = |name: &str| fs::write(folder.path().join(name), "n\n1\n").unwrap();
         write("a.csv");
         let context = SessionContext::new();
+        let csv = Arc::new(OwnFormatFactory::<CsvFormat>::new());
+        context.state_ref().write().register_file_format(csv, true).unwrap();
         let files = FileTables::default();
         files.serve(&context);
         files.begin_statement();

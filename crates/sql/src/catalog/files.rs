@@ -10,9 +10,11 @@ use datafusion::prelude::SessionContext;
 use object_store::ObjectMeta;
 use url::Url;
 use yeoul_base::ErrorKind;
-use yeoul_dialect::suggest;
+use yeoul_dialect::{FileCall, suggest};
 
 use super::address::has_glob;
+use super::file_facts::FileFacts;
+use super::file_function::Compression;
 use super::file_set::FileSet;
 use super::file_table::{FileTable, Statements};
 use crate::Error;
@@ -27,11 +29,14 @@ pub(super) struct Kind {
     pub(super) options: &'static [(&'static str, &'static str)],
 }
 
+/// The option of files whose values are separated by tabs.
+pub(super) const TAB: (&str, &str) = ("format.delimiter", "\t");
+
 const KINDS: [Kind; 9] = [
     Kind { extension: "parquet", format: "parquet", options: &[] },
     Kind { extension: "parq", format: "parquet", options: &[] },
     Kind { extension: "csv", format: "csv", options: &[] },
-    Kind { extension: "tsv", format: "csv", options: &[("format.delimiter", "\t")] },
+    Kind { extension: "tsv", format: "csv", options: &[TAB] },
     Kind { extension: "json", format: "json", options: &[] },
     Kind { extension: "jsonl", format: "json", options: &[] },
     Kind { extension: "ndjson", format: "json", options: &[] },
@@ -41,7 +46,7 @@ const KINDS: [Kind; 9] = [
 
 /// Extensions of compressed files, and DataFusion's names for the compressions. Only CSV and JSON are compressed as whole
 /// files.
-const COMPRESSIONS: [(&str, &str); 6] =
+pub(super) const COMPRESSIONS: [(&str, &str); 6] =
     [("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("zst", "zstd"), ("gzip", "gzip"), ("zstd", "zstd")];
 
 /// The most files whose schemas are compared to name two that do not match.
@@ -89,6 +94,11 @@ impl UrlTableFactory for FileTables {
         if !looks_like_a_file(name) {
             return Ok(None);
         }
+        if let Some(call) = FileCall::of_name(name)
+            && let Some(facts) = FileFacts::of(&call)?
+        {
+            return Ok(Some(Arc::new(facts)));
+        }
         let statement = self.statements.latest();
         let found = FileSet::find(name, &self.state()?).await?;
         Ok(Some(Arc::new(FileTable::new(name, found, statement, Arc::clone(&self.statements)))))
@@ -97,7 +107,8 @@ impl UrlTableFactory for FileTables {
 
 /// Whether a table name can only mean a file: an address, a path, a glob, or a known extension.
 fn looks_like_a_file(name: &str) -> bool {
-    name.contains("://")
+    FileCall::of_name(name).is_some()
+        || name.contains("://")
         || name.contains('/')
         || has_glob(name)
         || kind_of(name).is_some()
@@ -161,7 +172,7 @@ fn missing(name: &str, path: &Path) -> Error {
 fn unknown_format(name: &str) -> Error {
     let known: Vec<String> = KINDS.iter().map(|kind| format!(".{}", kind.extension)).collect();
     Error::new(ErrorKind::Invalid, format!("cannot tell the format of '{name}' from its name")).with_hint(format!(
-        "known are {} (CSV and JSON also as .gz, .bz2, .xz, .zst); otherwise CREATE EXTERNAL TABLE … STORED AS CSV LOCATION '…'",
+        "known are {} (CSV and JSON also as .gz, .bz2, .xz, .zst); others are read by read_csv, read_json and read_parquet",
         known.join(", ")
     ))
 }
@@ -202,12 +213,47 @@ pub(super) fn common_kind(
     first.map(|(_, kind, compression)| (kind, compression)).ok_or_else(|| unknown_format(name))
 }
 
+/// The kind and compression of files that a function reads, whatever their names are.
+///
+/// # Errors
+/// `Invalid` if the names of two tell different compressions, and none is said.
+pub(super) fn called_kind(
+    name: &str,
+    format: &str,
+    compression: Compression,
+    files: &[ObjectMeta],
+) -> Result<(&'static Kind, Option<&'static str>), Error> {
+    let kind = KINDS.iter().find(|kind| kind.format == format);
+    let kind = kind.ok_or_else(|| unknown_format(name))?;
+    if let Compression::Said(compression) = compression {
+        return Ok((kind, compression));
+    }
+    let compression_of = |file: &ObjectMeta| {
+        let (_, extension) = file.location.as_ref().rsplit_once('.')?;
+        let known = COMPRESSIONS.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+        known.map(|(_, compression)| *compression).filter(|_| matches!(format, "csv" | "json"))
+    };
+    let mut compressions = files.iter().filter(|file| file.size > 0).map(compression_of);
+    let first = compressions.next().flatten();
+    if compressions.any(|other| other != first) {
+        let what = format!("the files of '{name}' are compressed in different ways");
+        return Err(Error::new(ErrorKind::Invalid, what).with_hint("read them apart"));
+    }
+    Ok((kind, first))
+}
+
 /// Refuses empty files of a format that has no empty files: a scan would skip them.
-pub(super) fn check_sizes(name: &str, kind: &Kind, files: &[ObjectMeta]) -> Result<(), Error> {
+pub(super) fn check_sizes(
+    name: &str,
+    kind: &Kind,
+    is_called: bool,
+    files: &[ObjectMeta],
+) -> Result<(), Error> {
     if !matches!(kind.format, "parquet" | "arrow") {
         return Ok(());
     }
-    let is_empty = |file: &&ObjectMeta| file.size == 0 && kind_of(file.location.as_ref()).is_some();
+    let is_empty =
+        |file: &&ObjectMeta| file.size == 0 && (is_called || kind_of(file.location.as_ref()).is_some());
     let Some(empty) = files.iter().find(is_empty) else { return Ok(()) };
     let what = if files.len() == 1 {
         format!("'{name}'")

@@ -40,7 +40,11 @@ pub(super) fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> DataType {
     if values.peek().is_some() && values.all(|value| whole(value).is_some()) {
         return DataType::Int64;
     }
-    // A dictionary, since all rows of a file share one value.
+    text_type()
+}
+
+/// The type of a column of texts: a dictionary, since all rows of a file share one value.
+pub(super) fn text_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8))
 }
 

@@ -27,6 +27,7 @@ pub(super) fn has_leading_zero(number: &str) -> bool {
 pub(super) async fn as_text(
     format: &CsvFormat,
     told: SchemaRef,
+    skipped_lines: usize,
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
     files: &[ObjectMeta],
@@ -40,7 +41,7 @@ pub(super) async fn as_text(
         None => OTHERS.to_owned(),
     };
     let format = CsvFormat::default().with_options(format.options().clone()).with_null_regex(Some(others));
-    let zeros = csv_columns::infer(&format, state, store, files).await?;
+    let zeros = csv_columns::infer(&format, skipped_lines, state, store, files).await?;
     let field = |(told, zeros): (&FieldRef, &FieldRef)| {
         if is_number(told.data_type()) && is_number(zeros.data_type()) {
             return Arc::new(told.as_ref().clone().with_data_type(DataType::Utf8));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use datafusion::arrow::error::ArrowError;
 use yeoul_base::ErrorKind;
+use yeoul_dialect::type_name;
 
 use super::files::shown;
 use crate::{Error, Result};
@@ -92,18 +93,23 @@ impl MergedColumns {
                 return Err(not_one_table(widest, other));
             }
         }
+        Ok(self.united())
+    }
+
+    /// The columns of all files, of which none has to have all.
+    pub(super) fn united(self) -> Schema {
         let field = |column: Merged| {
             let nullable = column.field.is_nullable() || column.files < self.files;
             column.field.with_nullable(nullable)
         };
         let fields = self.columns.into_iter().map(field).collect::<Vec<_>>();
-        Ok(Schema::new_with_metadata(fields, self.metadata))
+        Schema::new_with_metadata(fields, self.metadata)
     }
 }
 
 impl Merged {
     fn differs(&self, field: &Field, location: &str, source: ArrowError) -> Error {
-        let (one, other) = (self.field.data_type().to_string(), field.data_type().to_string());
+        let (one, other) = (type_name(self.field.data_type()), type_name(field.data_type()));
         // Types that look alike may differ in what is noted about the column.
         let why = if one == other { format!(": {source}") } else { String::new() };
         let what = format!(
@@ -237,7 +243,7 @@ mod tests {
         let mut columns = MergedColumns::default();
         columns.add("d/a", of(DataType::Int64)).unwrap();
         let error = columns.add("d/b", of(DataType::Utf8)).unwrap_err();
-        assert_eq!(error.to_string(), "column 'n' is Int64 in 'a' and Utf8 in 'b'");
+        assert_eq!(error.to_string(), "column 'n' is BIGINT in 'a' and VARCHAR in 'b'");
         assert_eq!(error.kind(), ErrorKind::Invalid);
 
         let noted = |unit: &str| {
@@ -248,7 +254,7 @@ mod tests {
         columns.add("d/a", noted("m")).unwrap();
         let error = columns.add("d/b", noted("km")).unwrap_err().to_string();
         let (types, why) = error.split_once(": ").unwrap();
-        assert_eq!(types, "column 'n' is Int64 in 'a' and Int64 in 'b'");
+        assert_eq!(types, "column 'n' is BIGINT in 'a' and BIGINT in 'b'");
         assert!(why.contains("metadata") && why.contains("unit"), "{why}");
     }
 }

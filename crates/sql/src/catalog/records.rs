@@ -16,7 +16,13 @@ pub(super) struct RecordEnds {
 #[derive(Clone, Debug)]
 enum Layout {
     Csv(Csv),
-    Json { depth: usize, in_text: bool, is_escaped: bool },
+    Json {
+        depth: usize,
+        in_text: bool,
+        is_escaped: bool,
+        /// True behind a part of a value that has not ended.
+        is_open: bool,
+    },
 }
 
 /// RFC 4180 as `csv-core` reads it: a quote opens a value only at its beginning.
@@ -151,9 +157,15 @@ impl RecordEnds {
         Self { layout: Layout::Csv(csv), line: 1, open_bytes: 0 }
     }
 
-    /// The records of a JSON file: objects that are followed by a line break.
+    /// The records behind some lines of a file.
+    pub(super) fn behind(self, lines: usize) -> Self {
+        Self { line: self.line + lines as u64, ..self }
+    }
+
+    /// The records of a JSON file: objects, wherever they stand.
     pub(super) fn json() -> Self {
-        Self { layout: Layout::Json { depth: 0, in_text: false, is_escaped: false }, line: 1, open_bytes: 0 }
+        let layout = Layout::Json { depth: 0, in_text: false, is_escaped: false, is_open: false };
+        Self { layout, line: 1, open_bytes: 0 }
     }
 
     /// The number of these bytes, which follow those seen before, that belong to records up to the next end. `None` if no
@@ -161,19 +173,36 @@ impl RecordEnds {
     pub(super) fn next_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let end = match &mut self.layout {
             Layout::Csv(csv) => csv.next_end(bytes, &mut self.line),
-            Layout::Json { depth, in_text, is_escaped } => bytes.iter().position(|&byte| {
+            Layout::Json { depth, in_text, is_escaped, is_open } => bytes.iter().position(|&byte| {
                 self.line += u64::from(byte == b'\n');
                 if std::mem::take(is_escaped) {
                     return false;
                 }
-                match byte {
-                    b'"' => *in_text = !*in_text,
-                    b'\\' if *in_text => *is_escaped = true,
-                    b'{' | b'[' if !*in_text => *depth += 1,
-                    b'}' | b']' if !*in_text => *depth = depth.saturating_sub(1),
-                    _ => {}
-                }
-                byte == b'\n' && *depth == 0 && !*in_text
+                let was_open = *is_open;
+                *is_open |= !byte.is_ascii_whitespace();
+                let is_end = match byte {
+                    b'"' => {
+                        *in_text = !*in_text;
+                        false
+                    }
+                    b'\\' => {
+                        *is_escaped = *in_text;
+                        false
+                    }
+                    b'{' | b'[' if !*in_text => {
+                        *depth += 1;
+                        false
+                    }
+                    b'}' | b']' if !*in_text => {
+                        *depth = depth.saturating_sub(1);
+                        *depth == 0
+                    }
+                    // What is no object ends with its line.
+                    b'\n' => *depth == 0 && !*in_text && was_open,
+                    _ => false,
+                };
+                *is_open &= !is_end;
+                is_end
             }),
         };
         if let Some(end) = end {
@@ -261,9 +290,14 @@ mod tests {
         ] {
             assert_eq!(escaped_line(options, text), expected, "{text}");
         }
+        // What is no object ends with its line.
+        let json = "1\n \n{}{}\n";
+        for chunk in 1..=json.len() {
+            assert_eq!(ends(RecordEnds::json(), json, chunk), (vec![2, 6, 8], None), "by {chunk}");
+        }
         let json = "{\"a\": \"{\\\"\"}\n{\n\"b\": [1\n]}\n";
         for chunk in 1..=json.len() {
-            assert_eq!(ends(RecordEnds::json(), json, chunk), (vec![13, 28 - 2], None), "by {chunk}");
+            assert_eq!(ends(RecordEnds::json(), json, chunk), (vec![12, 25], None), "by {chunk}");
         }
     }
 }

@@ -1,35 +1,33 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Buf;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::common::config::{ConfigFileType, CsvOptions, JsonOptions, TableOptions};
+use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
 use datafusion::common::file_options::csv_writer::CsvWriterOptions;
 use datafusion::common::parsers::CsvQuoteStyle;
+use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::{CsvFormat, CsvSink};
 use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::file_format::{DEFAULT_SCHEMA_INFER_MAX_RECORD, FileFormat};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::sink::DataSink;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
-use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
-use super::files::shown;
 use super::own_format::Own;
 use super::records::RecordEnds;
-use super::text_bytes::bytes_of;
-use super::text_limits::TextLimits;
 use super::text_scan::{self, TextKind};
 use super::text_width;
-use super::{csv_columns, leading_zeros};
+use super::{csv_columns, json_columns, leading_zeros};
 use crate::Error;
 use crate::copy::written_times::TimestampUnit;
 use crate::output::{Text, TextSink};
+
+/// The records from which columns are inferred, as in DuckDB.
+pub(super) const SAMPLED_RECORDS: usize = 20_480;
 
 /// Reads as DataFusion does. DataFusion's writer writes an error's text for a time that is out of range, and null for NaN;
 /// ours does not.
@@ -53,9 +51,7 @@ impl Own for JsonFormat {
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         if self.options().newline_delimited {
-            for file in files {
-                check_first_records(self.options(), state, store, file).await?;
-            }
+            return json_columns::infer(self.options(), state, store, files).await;
         }
         self.infer_schema(state, store, files).await
     }
@@ -108,8 +104,7 @@ impl Own for CsvFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        let told = valueless_as_text(&*csv_columns::infer(self, state, store, files).await?);
-        leading_zeros::as_text(self, told, state, store, files).await
+        csv_table_columns(self, 0, state, store, files).await
     }
 
     async fn before_scan(&self, scan: FileScanConfig, state: &dyn Session) -> Result<FileScanConfig> {
@@ -132,7 +127,6 @@ impl Own for CsvFormat {
             ("timestamp_tz_format", &options.timestamp_tz_format),
             ("time_format", &options.time_format),
             ("null_value", &options.null_value),
-            ("null_regex", &options.null_regex),
         ];
         let Some((name, _)) = given.into_iter().find(|(_, value)| value.is_some()) else { return Ok(()) };
         let text = format!("not supported: the option '{name}' of CSV files that are read");
@@ -144,27 +138,19 @@ impl Own for CsvFormat {
     }
 }
 
-/// Refuses a record that is too large among those from which columns are inferred: DataFusion reads each whole.
-async fn check_first_records(
-    options: &JsonOptions,
+/// The columns of CSV files that form one table, behind some lines of each.
+///
+/// # Errors
+/// The store's own, and the format's for what it finds in a file.
+pub(super) async fn csv_table_columns(
+    format: &CsvFormat,
+    skipped_lines: usize,
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
-    file: &ObjectMeta,
-) -> Result<()> {
-    let (limits, mut records) = (TextLimits::of(state), RecordEnds::json());
-    let mut left = options.schema_infer_max_rec.unwrap_or(DEFAULT_SCHEMA_INFER_MAX_RECORD);
-    let mut bytes = bytes_of(store.as_ref(), &file.location, options.compression.into()).await?;
-    while let Some(mut chunk) = bytes.try_next().await? {
-        while let Some(end) = records.next_end(&chunk) {
-            chunk.advance(end);
-            left = left.saturating_sub(1);
-            if left == 0 {
-                return Ok(());
-            }
-        }
-        limits.check(shown(file.location.as_ref()), &records)?;
-    }
-    Ok(())
+    files: &[ObjectMeta],
+) -> Result<SchemaRef> {
+    let told = valueless_as_text(&*csv_columns::infer(format, skipped_lines, state, store, files).await?);
+    leading_zeros::as_text(format, told, skipped_lines, state, store, files).await
 }
 
 /// The columns, of which those without a value in the first records are texts: a later value is any.

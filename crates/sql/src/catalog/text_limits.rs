@@ -52,7 +52,7 @@ impl TextLimits {
     pub(super) fn check(self, name: &str, records: &RecordEnds) -> Result<()> {
         if let Some(line) = records.escaped_quote() {
             let what = format!("a quote on line {line} of '{name}' is escaped by a backslash");
-            let hint = "Spark and MySQL write so: CREATE EXTERNAL TABLE t STORED AS CSV LOCATION … OPTIONS ('escape' '\\') reads it";
+            let hint = "Spark and MySQL write so: read_csv('file', escape = '\\') reads it";
             return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into());
         }
         let (bytes, line) = records.open_record();
@@ -74,10 +74,65 @@ impl TextLimits {
     }
 }
 
+/// The error for a record that has more or fewer values than the others, which a reader of CSV explains as this text; `None` for other
+/// texts. What it counts, records or lines, begins behind others.
+pub(super) fn ragged(name: &str, counted: &str, behind: u64, text: &str) -> Option<Error> {
+    let number = |behind: &str| {
+        let (_, rest) = text.split_once(behind)?;
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse::<u64>().ok()
+    };
+    if !text.contains("number of fields for line") && !text.contains("unequal lengths between records") {
+        return None;
+    }
+    let expected = number("xpected ")?;
+    let place = number("line ")? + behind;
+    let (values, hint) = match number("got ").or_else(|| number("found ")) {
+        Some(values) if values < expected => {
+            let values = format!("{values} value{}", if values == 1 { "" } else { "s" });
+            (values, "read_csv('file', null_padding = true) has nulls for those that are missing")
+        }
+        values => (
+            values
+                .map_or_else(|| format!("more than {expected} values"), |values| format!("{values} values")),
+            "read_csv('file', delim = ';', quote = '\"') says how values are told apart",
+        ),
+    };
+    let what = format!("{counted} {place} of '{name}' has {values}, and {expected} are expected");
+    Some(Error::new(ErrorKind::Invalid, what).with_hint(hint))
+}
+
 /// The error of a file that ends within quotes.
 pub(super) fn unclosed(name: &str, line: u64) -> DataFusionError {
     let what = format!("the quote that opens on line {line} of '{name}' is never closed");
     Error::new(ErrorKind::Corrupt, what)
-        .with_hint("the file may be cut; another quote than \" is an option: OPTIONS ('format.quote' '''')")
+        .with_hint("the file may be cut; another quote than \" is an option: read_csv('file', quote = '''')")
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_length_is_named_with_its_line() {
+        for (text, expected) in [
+            (
+                "Csv error: incorrect number of fields for line 3, expected 2 got 1",
+                "line 5 of 'f' has 1 value, and 2 are expected",
+            ),
+            (
+                "incorrect number of fields for line 3, expected 2 got more than 2",
+                "line 5 of 'f' has more than 2 values, and 2",
+            ),
+            (
+                "Encountered unequal lengths between records on CSV file. Expected 2 records, found 3 records at line 1",
+                "line 3 of 'f' has 3 values",
+            ),
+        ] {
+            let error = ragged("f", "line", 2, text).unwrap();
+            assert!(error.to_string().starts_with(expected) && error.hint().is_some(), "{error}");
+        }
+        assert!(ragged("f", "line", 0, "Parser error: line 3, expected 2 got 1").is_none());
+    }
 }

@@ -12,7 +12,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json;
 use datafusion::catalog::Session;
 use datafusion::common::config::CsvOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::PartitionedFile;
@@ -33,10 +33,12 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
+use super::csv_columns::null_regex;
 use super::files::shown;
+use super::json_objects::objects;
 use super::records::RecordEnds;
-use super::text_bytes::bytes_of;
-use super::text_limits::{TextLimits, unclosed};
+use super::text_bytes::{bytes_of, without_lines};
+use super::text_limits::{TextLimits, ragged, unclosed};
 
 /// The format of a file's text.
 #[derive(Clone, Debug)]
@@ -58,6 +60,34 @@ pub struct TextScan {
     pub compression: FileCompressionType,
     /// Rows of a batch.
     pub batch_rows: usize,
+    /// Lines before the records of each file.
+    pub skipped_lines: usize,
+}
+
+/// How a scan goes about the files of a table, beside the options of DataFusion's format.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TextReading {
+    /// Lines before the records of each file.
+    pub(super) skipped_lines: usize,
+    /// True if files cannot be read in parts: their lines are no records.
+    pub(super) is_whole: bool,
+}
+
+/// Has the scan of text in a plan, if there is one, go about its files in this way.
+///
+/// # Errors
+/// DataFusion's own.
+pub(super) fn read_as(plan: Arc<dyn ExecutionPlan>, reading: TextReading) -> Result<Arc<dyn ExecutionPlan>> {
+    let scan = |plan: Arc<dyn ExecutionPlan>| {
+        let Some(config) = file_scan(&plan) else { return Ok(Transformed::no(plan)) };
+        let Some(source) = config.file_source.downcast_ref::<TextSource>() else {
+            return Ok(Transformed::no(plan));
+        };
+        let mut config = config.clone();
+        config.file_source = Arc::new(TextSource { reading, ..source.clone() });
+        Ok(Transformed::yes(DataSourceExec::from_data_source(config) as _))
+    };
+    plan.transform_down(scan).data()
 }
 
 impl TextScan {
@@ -72,13 +102,16 @@ impl TextScan {
             kind: source.kind.clone(),
             compression: config.file_compression_type,
             batch_rows: source.batch_rows,
+            skipped_lines: source.reading.skipped_lines,
         })
     }
 
     /// The scan within limits of the process that runs it; `None` if the plain one is no scan of files.
     pub fn within(self, runtime: &RuntimeEnv, config: &SessionConfig) -> Option<Arc<dyn ExecutionPlan>> {
         let mut scan = file_scan(&self.plain)?.clone();
-        let Self { kind, compression, batch_rows, .. } = self;
+        let Self { kind, compression, batch_rows, skipped_lines, .. } = self;
+        // Whoever sent it has cut the files into parts.
+        let reading = TextReading { skipped_lines, is_whole: true };
         let inner = match &kind {
             TextKind::Csv(options) => {
                 let plain = scan.file_source.downcast_ref::<CsvSource>()?.clone();
@@ -88,7 +121,7 @@ impl TextScan {
         };
         let limits = TextLimits::within(runtime, config);
         scan.file_compression_type = compression;
-        scan.file_source = Arc::new(TextSource { inner, kind, limits, batch_rows });
+        scan.file_source = Arc::new(TextSource { inner, kind, limits, batch_rows, reading });
         Some(DataSourceExec::from_data_source(scan))
     }
 }
@@ -105,6 +138,7 @@ struct TextSource {
     kind: TextKind,
     limits: TextLimits,
     batch_rows: usize,
+    reading: TextReading,
 }
 
 /// Has a scan that DataFusion planned read text as this module says.
@@ -117,7 +151,8 @@ pub(super) fn by_records(
     let mut config = config.clone();
     let inner = Arc::clone(&config.file_source);
     let batch_rows = state.config().batch_size();
-    config.file_source = Arc::new(TextSource { inner, kind, limits: TextLimits::of(state), batch_rows });
+    let (limits, reading) = (TextLimits::of(state), TextReading::default());
+    config.file_source = Arc::new(TextSource { inner, kind, limits, batch_rows, reading });
     DataSourceExec::from_data_source(config)
 }
 
@@ -182,7 +217,10 @@ impl FileSource for TextSource {
     }
 
     fn supports_repartitioning(&self) -> bool {
-        self.inner.supports_repartitioning()
+        // DataFusion's reader of parts of CSV files knows no texts for nulls.
+        let has_null_texts = matches!(&self.kind, TextKind::Csv(options) if options.null_regex.is_some());
+        let is_whole = self.reading.is_whole || self.reading.skipped_lines > 0 || has_null_texts;
+        !is_whole && self.inner.supports_repartitioning()
     }
 
     fn apply_expressions(
@@ -223,26 +261,32 @@ struct TextOpener {
 impl FileOpener for TextOpener {
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
         let decoder = self.decoder()?;
-        let records = match &self.source.kind {
-            TextKind::Csv(options) => RecordEnds::csv(options),
-            TextKind::Json => RecordEnds::json(),
+        let skipped_lines = self.source.reading.skipped_lines;
+        let (records, is_json) = match &self.source.kind {
+            TextKind::Csv(options) => (RecordEnds::csv(options).behind(skipped_lines), false),
+            TextKind::Json => (RecordEnds::json(), true),
         };
         let (store, compression) = (Arc::clone(&self.store), self.compression);
         let limits = self.source.limits;
         Ok(Box::pin(async move {
             let meta = &file.object_meta;
+            let name = shown(meta.location.as_ref()).to_owned();
             let bytes = match &file.range {
-                None => bytes_of(store.as_ref(), &meta.location, compression).await?,
+                None => {
+                    let bytes = bytes_of(store.as_ref(), &meta.location, compression).await?;
+                    let bytes = without_lines(bytes, skipped_lines);
+                    if is_json { objects(&name, bytes) } else { bytes }
+                }
                 Some(range) => {
                     let (start, end) = (range.start.unsigned_abs(), range.end.unsigned_abs());
                     let at = meta.location.clone();
-                    AlignedBoundaryStream::new(store, at, start, end, meta.size, b'\n')
+                    let bytes = AlignedBoundaryStream::new(store, at, start, end, meta.size, b'\n')
                         .await?
                         .map_err(DataFusionError::from)
-                        .boxed()
+                        .boxed();
+                    if is_json && start == 0 { objects(&name, bytes) } else { bytes }
                 }
             };
-            let name = shown(meta.location.as_ref()).to_owned();
             let batches = Batches {
                 name,
                 bytes,
@@ -271,6 +315,9 @@ impl TextOpener {
                     .with_quote(options.quote)
                     .with_truncated_rows(options.truncated_rows.unwrap_or(false))
                     .with_projection(self.columns.clone());
+                if let Some(nulls) = null_regex(options)? {
+                    builder = builder.with_null_regex(nulls);
+                }
                 if let Some(terminator) = options.terminator {
                     builder = builder.with_terminator(terminator);
                 }
@@ -285,7 +332,11 @@ impl TextOpener {
             TextKind::Json => {
                 let columns = Arc::new(self.schema.project(&self.columns)?);
                 Decoder::Json(Box::new(
-                    json::ReaderBuilder::new(columns).with_batch_size(rows).build_decoder()?,
+                    json::ReaderBuilder::new(columns)
+                        .with_batch_size(rows)
+                        // A column of texts may have been told by texts and numbers.
+                        .with_coerce_primitive(true)
+                        .build_decoder()?,
                 ))
             }
         })
@@ -333,7 +384,7 @@ impl Batches {
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
         loop {
             if !self.piece.is_empty() {
-                let decoded = self.decoder.decode(&self.piece)?;
+                let decoded = self.decoder.decode(&self.piece).map_err(|error| self.explained(error))?;
                 self.piece.advance(decoded);
                 self.held += decoded;
                 let is_wide = self.piece.is_empty()
@@ -362,10 +413,17 @@ impl Batches {
                     }
                     self.at_end = true;
                     // Ends the last record.
-                    self.decoder.decode(&[])?;
+                    self.decoder.decode(&[]).map_err(|error| self.explained(error))?;
                     return Ok(self.flush()?.map(|batch| (batch, self)));
                 }
             }
+        }
+    }
+
+    fn explained(&self, error: ArrowError) -> DataFusionError {
+        match ragged(&self.name, "record", 0, &error.to_string()) {
+            Some(ragged) => ragged.into(),
+            None => error.into(),
         }
     }
 

@@ -65,11 +65,17 @@ fn a_file_that_ends_within_quotes_is_refused_with_the_line_of_the_quote() {
 }
 
 #[test]
-fn quotes_that_spark_escapes_are_named_and_read_with_the_option() {
+fn quotes_that_spark_escapes_are_seen_or_named_and_read_with_the_option() {
     let bench = bench();
     bench.write("spark.csv", "a,b\n1,\"say \\\"hi\\\", twice\"\n2,x\n");
-    let error = bench.refused("SELECT * FROM '~/spark.csv'");
-    assert!(error.to_string().contains("line 2 of 'spark.csv' is escaped by a backslash"), "{error}");
+    assert_eq!(bench.column("SELECT b FROM '~/spark.csv' ORDER BY a"), ["say \"hi\", twice", "x"]);
+    // Behind what is looked at.
+    let plain = "0,zero\n".repeat(50_000);
+    bench.write("late.csv", &format!("a,b\n{plain}1,\"say \\\"hi\\\", twice\"\n"));
+    let error = bench.refused("SELECT max(b) FROM '~/late.csv'");
+    assert!(error.to_string().contains("line 50002 of 'late.csv' is escaped by a backslash"), "{error}");
+    let call = "read_csv('~/late.csv', escape = '\\')";
+    assert_eq!(bench.column(&format!("SELECT b FROM {call} WHERE a = 1")), ["say \"hi\", twice"]);
     bench.sql("CREATE EXTERNAL TABLE s (a INT, b VARCHAR) STORED AS CSV LOCATION '~/spark.csv' OPTIONS ('has_header' 'true', 'escape' '\\')");
     assert_eq!(bench.column("SELECT b FROM s ORDER BY a"), ["say \"hi\", twice", "x"]);
     bench.write("windows.csv", "a,b\n\"C:\\\",1\n");
