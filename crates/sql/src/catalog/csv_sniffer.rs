@@ -62,7 +62,8 @@ impl Layout {
 
 /// The dialect of a file that begins with `sample`, of which `is_whole` says that nothing follows.
 ///
-/// The layout gives each record as many values, and more than others do; fewer than half of the records may come before the table. The
+/// The layout gives each record as many values, and more than others do; fewer than half of the records may come before the table, if each
+/// is one text. The
 /// first record is a header unless it fits the other values of each column, some of which are not text, and each column has some. A file that fits no layout has
 /// the one that splits most records: its reader names the record that does not fit.
 pub(super) fn sniff(sample: &[u8], is_whole: bool, known: Known) -> Sniffed {
@@ -155,6 +156,8 @@ struct Reading {
     quoted: usize,
     /// True if each quote that ends a value stands at its end.
     is_well_formed: bool,
+    /// True if all records before the table are titles.
+    has_titles: bool,
 }
 
 impl Reading {
@@ -167,17 +170,21 @@ impl Reading {
             splits: 0,
             quoted: 0,
             is_well_formed: true,
+            has_titles: true,
         };
+        let mut are_titles = true;
         let mut splitter = Splitter::new(sample, is_whole, layout);
         while let Some(record) = splitter.next(None) {
             if record.values != reading.values {
                 reading.records = (reading.records.0 + reading.records.1, 0);
                 (reading.values, reading.lines_before) = (record.values, record.line);
+                reading.has_titles = are_titles;
             }
             reading.records.1 += 1;
             reading.splits += usize::from(record.values > 1);
             reading.quoted += record.quoted;
             reading.is_well_formed &= record.is_well_formed;
+            are_titles &= record.is_title;
         }
         if reading.records.0 == 0 {
             reading.lines_before = 0;
@@ -190,7 +197,8 @@ impl Reading {
         let (before, within) = self.records;
         // A mark of quotes that is none is a letter.
         let is_quote = self.layout.quote == b'"' || known.quote.is_some() || self.quoted > 0;
-        let may_skip = known.skipped_lines.is_none() && !known.pads;
+        // Rows that lack values, or have more than others, are no titles.
+        let may_skip = known.skipped_lines.is_none() && !known.pads && self.has_titles;
         self.is_well_formed && is_quote && (before == 0 || may_skip && self.values > 1 && before < within)
     }
 
@@ -297,6 +305,8 @@ struct Record {
     values: usize,
     quoted: usize,
     is_well_formed: bool,
+    /// True for one value that is a text.
+    is_title: bool,
 }
 
 impl<'a> Splitter<'a> {
@@ -315,6 +325,7 @@ impl<'a> Splitter<'a> {
             let (mut record, length, is_ended, is_empty) =
                 record(self.rest, self.layout, values.as_deref_mut());
             record.line = self.line;
+            record.is_title = record.values == 1 && kind(&self.rest[..length]) == Some(Value::Text);
             self.pass(length);
             if !is_empty && (is_ended || self.is_whole) {
                 self.records += 1;
@@ -336,7 +347,7 @@ impl<'a> Splitter<'a> {
 
 /// The first record, its length in bytes, whether a line break ends it, and whether it is an empty line. Its values come into `into`.
 fn record(bytes: &[u8], layout: Layout, mut into: Option<&mut Vec<Vec<u8>>>) -> (Record, usize, bool, bool) {
-    let mut record = Record { line: 0, values: 1, quoted: 0, is_well_formed: true };
+    let mut record = Record { line: 0, values: 1, quoted: 0, is_well_formed: true, is_title: false };
     let mut value = Vec::new();
     let (mut is_begin, mut is_quoted, mut is_behind_quote) = (true, false, false);
     let keeps = into.is_some();
@@ -477,6 +488,9 @@ mod tests {
             ("# said, and said\na;b\n1;2\n", 1),
             ("150,4,setosa\n5.1,3.5,0\n", 0),
             ("one\ntwo\nthree, four\n", 0),
+            // Rows, and no titles.
+            ("a,b\n1,2\n3,4,5\n4,5,6\n7,8,9\n", 0),
+            ("1\n2,3\n4,5\n6,7\n", 0),
         ] {
             assert_eq!(whole(sample).skipped_lines, skipped, "{sample}");
         }
