@@ -38,7 +38,8 @@ def venv(name: str, packages: list[str]) -> pathlib.Path:
     stamp = folder / "packages"
     wanted = "\n".join(packages)
     if not stamp.exists() or stamp.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        # What a run that was ended left there is not whole.
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         subprocess.run([folder / "bin" / "pip", "install", "-q", *packages], check=True)
         stamp.write_text(wanted)
     return folder / "bin"
