@@ -275,6 +275,36 @@ fn files_without_statistics_and_without_rows_are_joined() {
     }
 }
 
+/// The averages of each group of sums are few, though no statistics say so: all joins look sums up in them, and hold no sums in memory.
+#[test]
+fn the_side_that_a_join_holds_in_memory_is_the_small_one() {
+    let bench = Bench::new();
+    bench.sql(
+        "COPY (SELECT value % 7 AS g, value AS k, value % 100 AS v FROM generate_series(1, 200000)) TO '~/t.parquet'",
+    );
+    let sums = "WITH sums AS (SELECT g, k, sum(v) AS s FROM '~/t.parquet' GROUP BY g, k),
+        means AS (SELECT g, avg(s) AS a, min(k) AS k FROM sums GROUP BY g)";
+    for (joined, kind) in [
+        ("JOIN means ON sums.g = means.g AND sums.s < means.a", "join_type=RightSemi"),
+        ("JOIN means ON sums.g = means.g AND sums.s + means.k < means.a", "join_type=RightSemi"),
+        ("LEFT JOIN means ON sums.k = means.k", "join_type=Right,"),
+        ("LEFT JOIN means ON sums.s > means.a + means.k + 90", "join_type=Right,"),
+        ("JOIN means ON sums.s > means.a + means.k + 90", "join_type=Inner"),
+        ("LEFT ANTI JOIN means ON sums.g = means.g AND sums.s < means.a", "join_type=RightAnti"),
+    ] {
+        let sql = format!("{sums} SELECT count(*) AS n, sum(sums.s) AS s FROM sums {joined}");
+        let ((rows, plan), (written, _)) = (answered(&bench, &sql, true), answered(&bench, &sql, false));
+        assert_eq!(rows, written, "{sql}\n{plan}");
+        let join =
+            plan.lines().position(|line| line.contains("JoinExec")).unwrap_or_else(|| panic!("{plan}"));
+        let lines: Vec<&str> = plan.lines().skip(join).collect();
+        assert!(lines[0].contains(kind), "{joined}: {plan}");
+        // The first input is the one that is held; the averages alone have groups by that one column.
+        let first_scan = lines.iter().position(|line| line.contains("SharedSubplanExec")).unwrap();
+        assert!(lines[..first_scan].iter().any(|line| line.contains("gby=[g@0 as g]")), "{joined}: {plan}");
+    }
+}
+
 /// Of 7 texts, one is a seventh of the rows; a name is one of all.
 #[test]
 fn distinct_texts_are_known_by_dictionaries() {

@@ -192,16 +192,8 @@ impl<'g> Builder<'g, '_> {
 
     /// The mode of a join whose left side is put into a hash table.
     fn mode(&mut self, left: &Built, right: &Built) -> PartitionMode {
-        let options = &self.config.optimizer;
-        let rows_max = options.hash_join_single_partition_threshold_rows;
-        if !options.repartition_joins || self.config.execution.target_partitions <= 1 {
-            return PartitionMode::CollectLeft;
-        }
         let (rows, lookups) = (self.cardinalities.rows(left.set), self.cardinalities.rows(right.set));
-        let bytes = rows * row_bytes(&left.plan.schema()) as f64;
-        let is_small = rows < rows_max as f64;
-        let is_shared = rows_max > 0 && bytes < SHARED_BYTES_MAX && rows * SHARED_LOOKUPS < lookups;
-        if is_small || is_shared { PartitionMode::CollectLeft } else { PartitionMode::Partitioned }
+        partition_mode(self.config, &HashTable { rows, schema: &left.plan.schema(), lookups })
     }
 
     /// The column of a class that stands for it in a set: the first, which is that of one of the parts of the set.
@@ -274,6 +266,27 @@ impl<'g> Builder<'g, '_> {
         let schema = Schema::new(fields.collect::<Vec<_>>());
         Ok(Some(JoinFilter::new(local(&condition, &columns)?, indices, Arc::new(schema))))
     }
+}
+
+/// The hash table of a join.
+pub(super) struct HashTable<'p> {
+    pub(super) rows: f64,
+    pub(super) schema: &'p Schema,
+    /// Rows that are looked up in it.
+    pub(super) lookups: f64,
+}
+
+/// The mode of the join with a hash table: small ones are collected, and shared by all partitions.
+pub(super) fn partition_mode(config: &ConfigOptions, table: &HashTable<'_>) -> PartitionMode {
+    let options = &config.optimizer;
+    let rows_max = options.hash_join_single_partition_threshold_rows;
+    if !options.repartition_joins || config.execution.target_partitions <= 1 {
+        return PartitionMode::CollectLeft;
+    }
+    let bytes = table.rows * row_bytes(table.schema) as f64;
+    let is_small = table.rows < rows_max as f64;
+    let is_shared = rows_max > 0 && bytes < SHARED_BYTES_MAX && table.rows * SHARED_LOOKUPS < table.lookups;
+    if is_small || is_shared { PartitionMode::CollectLeft } else { PartitionMode::Partitioned }
 }
 
 /// An expression of the graph over a plan with these columns.

@@ -1,12 +1,13 @@
 //! The order of inner joins, by the estimated rows of what they join.
 //!
-//! DataFusion joins in the order of the statement, and only exchanges the two sides of a join.
+//! DataFusion joins in the order of the statement, and only exchanges the two sides of a join, if it has statistics of both.
 //!
 //! - [`interior`]: the operators of a plan that are parts of a graph of joins;
 //! - [`graph`]: the graph: relations, and what their rows have to fulfil together;
 //! - [`cardinality`]: the rows of sets of relations;
 //! - [`search`]: the cheapest order;
 //! - [`build`]: its plan;
+//! - [`sides`]: the sides of joins that stay in the order of the statement;
 //! - [`relation_set`]: sets of relations.
 
 mod build;
@@ -15,6 +16,7 @@ mod graph;
 mod interior;
 mod relation_set;
 mod search;
+mod sides;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +34,7 @@ use self::cardinality::Cardinalities;
 use self::graph::JoinGraph;
 use self::interior::Interior;
 use self::search::Search;
+use self::sides::with_small_sides;
 
 /// The most time that is spent on the orders of one plan. Joins for which there is none left stay as they are.
 const TIME_MAX: Duration = Duration::from_millis(400);
@@ -54,7 +57,8 @@ impl PhysicalOptimizerRule for JoinOrder {
         if !Switch::OrderJoins.is_on(config) || !config.optimizer.join_reordering {
             return Ok(plan);
         }
-        ordered(plan, config, Instant::now() + TIME_MAX)
+        let deadline = Instant::now() + TIME_MAX;
+        with_small_sides(ordered(plan, config, deadline)?, config, deadline)
     }
 
     fn name(&self) -> &str {
