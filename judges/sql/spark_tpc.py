@@ -1,19 +1,24 @@
 """TPC-H and TPC-DS in the words of Spark's own tests, answered with `--dialect spark`, and PySpark's answers beside them.
 
 Usage: spark_tpc.py [tpch] [tpcds] [--data DIR] [--out FILE]    exits 1 if an answer is another, or a query is refused that Spark answers
+       spark_tpc.py [tpch] [tpcds] --times N [--scale S]         the time of each query in both dialects in turn, the best of N runs
        spark_tpc.py --self-test
 
 The texts are in the tests jar that `spark_suite.py` brings. `--data` is a folder with `tpch-0.1` and `tpcds-0.1`, a Parquet file for each
 table (`yeoul bench generate` makes them); PySpark's answers of them are kept in the cache. What Spark refuses must be refused, too.
+Times are of the texts that both dialects answer.
 """
 
 import argparse
+import contextlib
 import json
+import math
 import os
 import pathlib
 import re
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -79,6 +84,38 @@ def judged(name: str, data: pathlib.Path) -> dict[str, str | None]:
             return {query: verdict(answer, theirs[text], query in TIES) for (query, text), answer in zip(texts.items(), answers, strict=True)}
 
 
+def timed(name: str, data: pathlib.Path, runs: int, scale: str) -> dict[str, tuple[float, float]]:
+    """Seconds of each query in the default dialect, and in Spark's."""
+    own, best = tables(data / f"{name}-{scale}", True), {}
+    assert own, f"no tables in {data / f'{name}-{scale}'}"
+    with tempfile.TemporaryDirectory(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")) as place, contextlib.ExitStack() as stack:
+        shells = []
+        for dialect, statements in (("default", own), ("spark", [*own, "SET yeoul.dialect = 'spark'"])):
+            folder = pathlib.Path(place) / dialect
+            folder.mkdir()
+            shells.append(stack.enter_context(Shell(folder, ["--threads", "2"], ANSWER_SECONDS_MAX)))
+            if refused := [answer.message() for answer in shells[-1].run_all(statements) if answer.rows is None]:
+                raise SystemExit(f"error: {refused[0]}")
+        for query, text in queries(name).items():
+            seconds = ([], [])
+            # The first run brings the files into memory.
+            for run in range(runs + 1):
+                for side in (0, 1) if run % 2 else (1, 0):
+                    begin = time.monotonic()
+                    is_answered = shells[side].run(text).rows is not None
+                    seconds[side].append(time.monotonic() - begin if is_answered else math.inf)
+            if max(map(max, seconds)) < math.inf:
+                best[query] = (min(seconds[0][1:]), min(seconds[1][1:]))
+    return best
+
+
+def print_times(name: str, best: dict[str, tuple[float, float]], count: int):
+    default, spark = (sum(pair[side] for pair in best.values()) for side in (0, 1))
+    ratio = lambda query: best[query][1] / best[query][0]
+    far = ", ".join(f"{query} {ratio(query):.2f}" for query in sorted(best, key=ratio, reverse=True)[:3])
+    print(f"{name}: {len(best)} of {count} queries in {spark:.2f} s, in the default dialect {default:.2f} s: {spark / default:.3f}; {far}")
+
+
 def self_test():
     theirs = {"query": "SELECT a FROM t ORDER BY a", "schema": "struct<a:int>", "output": "1\n2\n"}
     answer = lambda *rows: Answer([Pairs([("a", spark_golden.Number(row))]) for row in rows])
@@ -94,10 +131,16 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", choices=["tpch", "tpcds", []], help="by default both")
     parser.add_argument("--data", type=pathlib.Path, default=CACHE / "data", help="folder of the tables")
     parser.add_argument("--out", type=pathlib.Path, help="write what was found as JSON")
+    parser.add_argument("--times", type=int, metavar="N", help="time both dialects, with the best of N runs")
+    parser.add_argument("--scale", default="1", help="scale of the tables that are timed")
     parser.add_argument("--self-test", action="store_true", help="test the judge itself")
     options = parser.parse_args()
     if options.self_test:
         self_test()
+        return 0
+    if options.times:
+        for name in options.suites or ["tpch", "tpcds"]:
+            print_times(name, timed(name, options.data, options.times, options.scale), len(queries(name)))
         return 0
     found = {name: judged(name, options.data) for name in options.suites or ["tpch", "tpcds"]}
     for name, of_suite in found.items():
