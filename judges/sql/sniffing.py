@@ -160,6 +160,14 @@ class Reading:
         return f"error: {self.error}" if self.error else f"{self.count} rows of {self.columns()}: {self.rows[:2]}"
 
 
+def _column(at: int, of: str) -> str:
+    """A column. Python has its own mind about zones: times with one are read as texts, and not by a cast, for which DuckDB takes the text of
+    the file as it is."""
+    if of == ZONED:
+        return f"strftime(#{at}, '%Y-%m-%d %H:%M:%S.%f+00')"
+    return f"#{at}::{of.replace(ZONED, 'VARCHAR')}" if ZONED in of else f"#{at}"
+
+
 class DuckDB:
     """Reads files by DuckDB."""
 
@@ -177,8 +185,7 @@ class DuckDB:
         call = file.call()
         try:
             described = self.rows(f"DESCRIBE SELECT * FROM {call}")
-            # Python has its own mind about zones: they are read as texts.
-            chosen = [f"#{at}::{of.replace(ZONED, 'VARCHAR')}" if ZONED in of else f"#{at}" for at, (_, of, *_) in enumerate(described, 1)]
+            chosen = [_column(at, of) for at, (_, of, *_) in enumerate(described, 1)]
             [(count,)] = self.rows(f"SELECT count(*) FROM {call}")
             rows = self.rows(f"SELECT {', '.join(chosen)} FROM {call} LIMIT {ROWS_MAX}")
         except self.error as error:

@@ -1,5 +1,5 @@
-//! What to write instead of a function that is none here: what functions of Spark, DuckDB and PostgreSQL are written as, the dialect that has
-//! it, or a name that a slip of the finger explains.
+//! Hints at what to write instead of a function that is none here: what functions of Spark, DuckDB and PostgreSQL are written as, the dialect
+//! that has it, or a name that a slip of the finger explains.
 
 use crate::functions::spark;
 

@@ -1,25 +1,53 @@
 //! The dialect of a CSV file, told by its first records: what separates and quotes values, which lines are comments or come before the
 //! table, and whether the first record is a header.
 
-/// What is looked at: the first bytes of a file, decompressed.
+/// Bytes of a file, decompressed, that are looked at.
 pub(super) const SAMPLE_BYTES: usize = 256 << 10;
-/// What is looked at in them.
+/// Records of them that are looked at.
 const RECORDS_MAX: usize = 1000;
-/// What separates values, as DuckDB has it: of two that do equally well, the first does.
+/// Marks between values, as DuckDB has them: of two that do equally well, the first is taken.
 const DELIMITERS: [u8; 4] = *b",|;\t";
 
-/// What is known of a file without a look at it.
+/// Facts of a file that are known without a look at it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
     pub delimiter: Option<u8>,
     pub has_header: Option<bool>,
     pub quote: Option<u8>,
-    pub escape: Option<u8>,
-    pub comment: Option<u8>,
+    pub escape: Mark,
+    pub comment: Mark,
     /// Lines before the table.
     pub skipped_lines: Option<usize>,
     /// True if records may lack their last values.
     pub pads: bool,
+}
+
+/// A mark that a file may lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// Told by the file.
+    #[default]
+    Sniffed,
+    Absent,
+    Is(u8),
+}
+
+impl Mark {
+    /// The marks to try; `seen` is one that the file may have.
+    fn choices(self, seen: Option<u8>) -> Vec<Option<u8>> {
+        match self {
+            Self::Is(mark) => vec![Some(mark)],
+            Self::Sniffed if seen.is_some() => vec![None, seen],
+            Self::Sniffed | Self::Absent => vec![None],
+        }
+    }
+
+    fn said(self) -> Option<u8> {
+        match self {
+            Self::Is(mark) => Some(mark),
+            Self::Sniffed | Self::Absent => None,
+        }
+    }
 }
 
 /// The dialect of a file.
@@ -31,7 +59,7 @@ pub(super) struct Sniffed {
     pub skipped_lines: usize,
 }
 
-/// How values are told apart.
+/// The marks that tell values apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub delimiter: u8,
@@ -54,8 +82,8 @@ impl Layout {
         Self {
             delimiter: known.delimiter.unwrap_or(b','),
             quote: known.quote.unwrap_or(b'"'),
-            escape: known.escape,
-            comment: known.comment,
+            escape: known.escape.said(),
+            comment: known.comment.said(),
         }
     }
 }
@@ -107,11 +135,7 @@ fn line_begin(bytes: &[u8], lines: usize) -> usize {
 /// The layouts that a file may have, the likely ones first: quotes and marks that do not occur are not tried.
 fn layouts(sample: &[u8], known: Known) -> Vec<Layout> {
     let begins = |mark: u8| sample.split(|byte| *byte == b'\n').any(|line| line.first() == Some(&mark));
-    let comments = match known.comment {
-        Some(comment) => vec![Some(comment)],
-        None if begins(b'#') => vec![None, Some(b'#')],
-        None => vec![None],
-    };
+    let comments = known.comment.choices(begins(b'#').then_some(b'#'));
     let quotes = match known.quote {
         Some(quote) => vec![quote],
         None if sample.contains(&b'\'') => vec![b'"', b'\''],
@@ -120,12 +144,8 @@ fn layouts(sample: &[u8], known: Known) -> Vec<Layout> {
     let mut layouts = Vec::new();
     for comment in comments {
         for quote in &quotes {
-            let escapes = match known.escape {
-                Some(escape) => vec![Some(escape)],
-                None if sample.windows(2).any(|two| two == [b'\\', *quote]) => vec![None, Some(b'\\')],
-                None => vec![None],
-            };
-            for escape in escapes {
+            let escapes = sample.windows(2).any(|two| two == [b'\\', *quote]);
+            for escape in known.escape.choices(escapes.then_some(b'\\')) {
                 let delimiters = match known.delimiter {
                     Some(delimiter) => vec![delimiter],
                     None => {
@@ -141,7 +161,7 @@ fn layouts(sample: &[u8], known: Known) -> Vec<Layout> {
     layouts
 }
 
-/// What a layout makes of a sample.
+/// A sample as a layout has it.
 struct Reading {
     layout: Layout,
     /// The number of values of each record of the table.
@@ -418,8 +438,8 @@ mod tests {
                 delimiter: Some(delimiter),
                 has_header: Some(sniffed.has_header),
                 quote: Some(quote),
-                escape,
-                comment,
+                escape: escape.map_or(Mark::Absent, Mark::Is),
+                comment: comment.map_or(Mark::Absent, Mark::Is),
                 skipped_lines: Some(sniffed.skipped_lines),
                 pads,
             };
@@ -525,12 +545,24 @@ mod tests {
             delimiter: Some(b'|'),
             has_header: Some(false),
             quote: Some(b'\''),
-            escape: Some(b'^'),
-            comment: Some(b'%'),
+            escape: Mark::Is(b'^'),
+            comment: Mark::Is(b'%'),
             ..Known::default()
         };
         let layout = Layout { delimiter: b'|', quote: b'\'', escape: Some(b'^'), comment: Some(b'%') };
         let sniffed = sniff(b"a,b|c\n1,2|3\n", true, known);
         assert_eq!(sniffed, Sniffed { layout, has_header: false, skipped_lines: 0 });
+    }
+
+    #[test]
+    fn a_mark_that_is_said_to_be_none_is_none() {
+        let commented = b"n,m\n1,2\n# x\n3,4\n";
+        assert_eq!(sniff(commented, true, Known::default()).layout.comment, Some(b'#'));
+        let known = Known { comment: Mark::Absent, ..Known::default() };
+        assert_eq!(sniff(commented, true, known).layout.comment, None);
+        let escaped = b"n,m\n1,\"a\\\"b\"\n2,\"c\"\n";
+        assert_eq!(sniff(escaped, true, Known::default()).layout.escape, Some(b'\\'));
+        let known = Known { escape: Mark::Absent, ..Known::default() };
+        assert_eq!(sniff(escaped, true, known).layout.escape, None);
     }
 }

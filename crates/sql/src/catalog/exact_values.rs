@@ -1,15 +1,19 @@
-//! Values that a reader would truncate to the type inferred for their column from the first records. The column is read as a
-//! wider type, and a value that would lose something is refused: the fraction of a JSON number, the time of day of a
-//! timestamp in a CSV column of dates, the leading zeros of a number in a CSV column of numbers. A date may be written in each way that arrow reads, such as 2024-1-5.
+//! Values that a reader would truncate to the type inferred for their column from the first records, or would not read. The column is read
+//! as a wider type, and a value that would lose something is refused: the fraction of a JSON number, the time of day of a timestamp in a
+//! CSV column of dates, its offset from UTC in one of timestamps without, the leading zeros of a number in a CSV column of numbers. Blanks
+//! around a number or a time do not count. A date may be written in each way that arrow reads, such as 2024-1-5.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use chrono::DateTime;
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{ArrayRef, AsArray, Date32Array, Int64Array};
+use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Int64Array, PrimitiveArray};
 use datafusion::arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, Fields, Int64Type, Schema, SchemaRef,
+    DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, Fields, Float64Type, Int64Type,
+    Schema, SchemaRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
 };
 use datafusion::arrow::temporal_conversions::SECONDS_IN_DAY;
 use datafusion::catalog::Session;
@@ -24,7 +28,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use yeoul_base::ErrorKind;
 
-use super::leading_zeros::has_leading_zero;
+use super::csv_types::{INTEGER_DIGITS, has_leading_zero, has_zone, without_blanks};
 use crate::Error;
 
 /// Digits after the decimal point; before it there is room for any 64-bit number.
@@ -34,7 +38,15 @@ const SCALE: i8 = 18;
 fn read_as(format: &str, told: &DataType) -> Option<DataType> {
     match (format, told) {
         ("json", DataType::Int64) => Some(DataType::Decimal128(38, SCALE)),
-        ("csv", DataType::Date32 | DataType::Int64) => Some(DataType::Utf8),
+        (
+            "csv",
+            DataType::Date32
+            | DataType::Int64
+            | DataType::Float64
+            | DataType::Decimal128(INTEGER_DIGITS, 0)
+            | DataType::Time64(TimeUnit::Microsecond)
+            | DataType::Timestamp(..),
+        ) => Some(DataType::Utf8),
         _ => None,
     }
 }
@@ -107,18 +119,66 @@ impl Exact {
         }
     }
 
-    fn number_of_text(&self, read: &str) -> Result<i64> {
-        let declared = |of: &str| format!("{of}, …) STORED AS CSV");
+    /// Values of texts, of which `parse` reads one without the blanks around it.
+    fn of_texts<T: ArrowPrimitiveType>(
+        &self,
+        texts: &ArrayRef,
+        parse: impl Fn(&str) -> Result<T::Native>,
+    ) -> Result<PrimitiveArray<T>> {
+        let texts = texts.as_string::<i32>().iter();
+        texts.map(|text| text.map(|text| parse(without_blanks(text))).transpose()).collect()
+    }
+
+    /// The value that a text was parsed to; refuses one that is none.
+    fn parsed<V>(&self, parsed: Option<V>, read: &str, first: &str) -> Result<V> {
+        parsed.ok_or_else(|| {
+            let declared = if read.parse::<f64>().is_ok() { "DOUBLE" } else { "VARCHAR" };
+            self.refused_text(read, first, declared)
+        })
+    }
+
+    fn refused_text(&self, read: &str, first: &str, declared: &str) -> DataFusionError {
+        self.refused(&format!("'{read}'"), first, &format!("{declared}, …) STORED AS CSV"))
+    }
+
+    fn number_of_text<V>(&self, read: &str, parsed: Option<V>, first: &str) -> Result<V> {
         if has_leading_zero(read) {
-            return Err(self.refused(
-                &format!("'{read}'"),
-                "a number without leading zeros",
-                &declared("VARCHAR"),
-            ));
+            return Err(self.refused_text(read, "a number without leading zeros", "VARCHAR"));
         }
-        Int64Type::parse(read).ok_or_else(|| {
-            let kind = if read.parse::<f64>().is_ok() { "DOUBLE" } else { "VARCHAR" };
-            self.refused(&format!("'{read}'"), "a whole number of 64 bits", &declared(kind))
+        self.parsed(parsed, read, first)
+    }
+
+    /// The instant of a text in a column of times with or without a zone.
+    fn instant<U>(
+        &self,
+        read: &str,
+        zone: Option<&str>,
+        of: impl Fn(DateTime<Tz>) -> Option<U>,
+    ) -> Result<U> {
+        if zone.is_none() && has_zone(read) {
+            return Err(self.refused_text(read, "a time without an offset", "TIMESTAMP WITH TIME ZONE"));
+        }
+        let instant = string_to_datetime(&zone.unwrap_or("+00:00").parse::<Tz>()?, read).ok();
+        self.parsed(instant.and_then(of), read, "a date and a time")
+    }
+
+    fn instants(&self, texts: &ArrayRef, unit: TimeUnit, zone: Option<&str>) -> Result<ArrayRef> {
+        let zone_of_array = zone.map(Arc::from);
+        macro_rules! instants {
+            ($type:ty, $of:expr) => {{
+                let instants = self.of_texts::<$type>(texts, |read| self.instant(read, zone, $of))?;
+                Arc::new(instants.with_timezone_opt::<Arc<str>>(zone_of_array)) as ArrayRef
+            }};
+        }
+        Ok(match unit {
+            TimeUnit::Second => instants!(TimestampSecondType, |time| Some(time.timestamp())),
+            TimeUnit::Millisecond => {
+                instants!(TimestampMillisecondType, |time| Some(time.timestamp_millis()))
+            }
+            TimeUnit::Microsecond => {
+                instants!(TimestampMicrosecondType, |time| Some(time.timestamp_micros()))
+            }
+            TimeUnit::Nanosecond => instants!(TimestampNanosecondType, |time| time.timestamp_nanos_opt()),
         })
     }
 
@@ -176,15 +236,36 @@ impl ScalarUDFImpl for Exact {
         let rows = arguments.number_rows;
         let [read] = take_function_args(self.name(), arguments.args)?;
         let read = read.into_array(rows)?;
-        let texts = || read.as_string::<i32>().iter();
         let exact: ArrayRef = match (read.data_type(), &self.to) {
             (DataType::Utf8, DataType::Date32) => {
-                let dates = texts().map(|read| read.map(|read| self.date(read)).transpose());
-                Arc::new(dates.collect::<Result<Date32Array>>()?)
+                Arc::new(self.of_texts::<Date32Type>(&read, |text| self.date(text))?)
             }
-            (DataType::Utf8, _) => {
-                let numbers = texts().map(|read| read.map(|read| self.number_of_text(read)).transpose());
-                Arc::new(numbers.collect::<Result<Int64Array>>()?)
+            (DataType::Utf8, DataType::Int64) => {
+                let number = |text: &str| {
+                    self.number_of_text(text, Int64Type::parse(text), "a whole number of 64 bits")
+                };
+                Arc::new(self.of_texts::<Int64Type>(&read, number)?)
+            }
+            (DataType::Utf8, DataType::Float64) => {
+                let number = |text: &str| self.number_of_text(text, Float64Type::parse(text), "a number");
+                Arc::new(self.of_texts::<Float64Type>(&read, number)?)
+            }
+            (DataType::Utf8, DataType::Decimal128(digits, scale)) => {
+                let most = 10i128.pow(INTEGER_DIGITS.into());
+                let number = |text: &str| {
+                    let number = text.parse::<i128>().ok().filter(|number| -most < *number && *number < most);
+                    self.number_of_text(text, number, "a whole number of 38 digits")
+                };
+                let numbers = self.of_texts::<Decimal128Type>(&read, number)?;
+                Arc::new(numbers.with_precision_and_scale(*digits, *scale)?)
+            }
+            (DataType::Utf8, DataType::Time64(_)) => {
+                let time =
+                    |text: &str| self.parsed(Time64MicrosecondType::parse(text), text, "a time of day");
+                Arc::new(self.of_texts::<Time64MicrosecondType>(&read, time)?)
+            }
+            (DataType::Utf8, DataType::Timestamp(unit, zone)) => {
+                self.instants(&read, *unit, zone.as_deref())?
             }
             _ => {
                 let read = read.as_primitive::<Decimal128Type>();

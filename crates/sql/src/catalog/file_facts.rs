@@ -1,4 +1,4 @@
-//! What files say of themselves, as tables: `glob('*.csv')`, `parquet_schema('f.parquet')` and their like of DuckDB.
+//! Facts that files say of themselves, as tables: `glob('*.csv')`, `parquet_schema('f.parquet')` and their like of DuckDB.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct FileFacts {
     schema: SchemaRef,
 }
 
-/// What a function tells of files.
+/// Facts of files that a function tells.
 #[derive(Debug)]
 struct Facts {
     function: &'static str,

@@ -1,4 +1,4 @@
-//! What a call of a function that reads files asks for: the format, and the options that are honoured.
+//! Calls of functions that read files, as these are read then: the format, and the options that are honoured.
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::DFSchema;
@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use yeoul_base::ErrorKind;
 use yeoul_dialect::{FileCall, FileOption, suggest};
 
-use super::csv_sniffer::Known;
+use super::csv_sniffer::{Known, Mark};
 use super::files::COMPRESSIONS;
 use crate::Error;
 
@@ -36,12 +36,12 @@ const OF_CSV: [&str; 19] = [
 ];
 const OF_JSON: [&str; 6] = ["auto_detect", "columns", "compression", "format", "records", "sample_size"];
 
-/// How files are read.
+/// A way to read files.
 #[derive(Clone, Debug)]
 pub(super) struct FileFunction {
     /// The name of DataFusion's file format; that which the names of the files tell, if there is no call.
     pub(super) format: Option<&'static str>,
-    /// What is known of CSV files before they are read.
+    /// Facts of CSV files that are known before they are read.
     pub(super) csv: Known,
     pub(super) compression: Compression,
     /// The records from which columns are inferred, if the call says it.
@@ -57,8 +57,8 @@ pub(super) struct FileFunction {
     /// All columns, by names and types.
     columns: Option<Vec<(String, String)>>,
     /// Names of the first columns.
-    names: Vec<String>,
-    types: Types,
+    names: Option<Vec<String>>,
+    types: Option<Types>,
 }
 
 /// The compression of files.
@@ -91,14 +91,14 @@ impl Default for FileFunction {
             reads_keys: true,
             unites_columns: false,
             columns: None,
-            names: Vec::new(),
-            types: Types::Listed(Vec::new()),
+            names: None,
+            types: None,
         }
     }
 }
 
 impl FileFunction {
-    /// What a call asks for.
+    /// The way that a call asks for.
     ///
     /// # Errors
     /// `Invalid` for an option that is not honoured, and for a value that it cannot have.
@@ -124,19 +124,13 @@ impl FileFunction {
         match option.name {
             "delim" | "delimiter" | "sep" => {
                 let letter = option.letter()?;
-                if self.csv.delimiter.is_some_and(|other| other != letter) {
-                    let what = format!("{} is given two delimiters", option.function);
-                    return Err(Error::new(ErrorKind::Invalid, what));
-                }
-                self.csv.delimiter = Some(letter);
+                option.check_first(self.csv.delimiter.replace(letter).is_some(), "a delimiter")?;
             }
             // No value begins with this byte.
             "quote" if option.is_empty() => self.csv.quote = Some(0),
             "quote" => self.csv.quote = Some(option.letter()?),
-            "escape" if option.is_empty() => {}
-            "escape" => self.csv.escape = Some(option.letter()?),
-            "comment" if option.is_empty() => {}
-            "comment" => self.csv.comment = Some(option.letter()?),
+            "escape" => self.csv.escape = option.mark()?,
+            "comment" => self.csv.comment = option.mark()?,
             "header" => self.csv.has_header = Some(option.truth()?),
             "skip" => self.csv.skipped_lines = Some(option.count()?),
             "null_padding" => self.csv.pads = option.truth()?,
@@ -146,16 +140,20 @@ impl FileFunction {
             }
             "sample_size" => self.sampled_records = Some(option.count()?.max(1)),
             "columns" => self.columns = Some(option.named()?),
-            "names" | "column_names" => self.names = option.texts()?,
+            "names" | "column_names" => {
+                let is_given = self.names.replace(option.texts()?).is_some();
+                option.check_first(is_given, "names")?;
+            }
             "types" | "dtypes" => {
-                self.types = match option.value {
+                let types = match option.value {
                     FileOption::Named(types) => Types::Named(types.clone()),
                     _ => Types::Listed(option.texts()?),
                 };
+                option.check_first(self.types.replace(types).is_some(), "types")?;
             }
             "all_varchar" => {
                 if option.truth()? {
-                    self.types = Types::AllText;
+                    option.check_first(self.types.replace(Types::AllText).is_some(), "types")?;
                 }
             }
             "compression" => self.compression = option.compression()?,
@@ -170,7 +168,7 @@ impl FileFunction {
             // Which form JSON has is seen in any case.
             "format" => option.one_of(&["auto", "array", "nd", "newline_delimited", "unstructured"])?,
             "auto_detect" | "records" => option.one_of(&["true", "auto"])?,
-            other => return Err(option.bad(&format!("known, and '{other}' is not"))),
+            _ => return Err(option.unknown(&[])),
         }
         Ok(())
     }
@@ -185,12 +183,13 @@ impl FileFunction {
                 error(what).with_hint("read the files apart, and put them together with UNION ALL BY NAME")
             );
         }
-        let has_types = !matches!(&self.types, Types::Listed(types) if types.is_empty());
-        if self.columns.is_some() && (has_types || !self.names.is_empty()) {
+        if self.columns.is_some() && (self.types.is_some() || self.names.is_some()) {
             return Err(error(format!("{function} is given 'columns' and other names or types")));
         }
         // A quote that is written twice needs no other mark.
-        self.csv.escape = self.csv.escape.filter(|escape| Some(*escape) != self.csv.quote.or(Some(b'"')));
+        if self.csv.escape == Mark::Is(self.csv.quote.unwrap_or(b'"')) {
+            self.csv.escape = Mark::Absent;
+        }
         Ok(())
     }
 
@@ -221,8 +220,9 @@ impl FileFunction {
             return Ok(told);
         }
         let mut fields: Vec<FieldRef> = columns.fields().iter().cloned().collect();
-        too_many("names", self.names.len(), fields.len())?;
-        for (field, name) in fields.iter_mut().zip(&self.names) {
+        let names = self.names.as_deref().unwrap_or_default();
+        too_many("names", names.len(), fields.len())?;
+        for (field, name) in fields.iter_mut().zip(names) {
             *field = FieldRef::new(field.as_ref().clone().with_name(name));
         }
         check_names(&fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>())?;
@@ -231,14 +231,15 @@ impl FileFunction {
             check_type(field)
         };
         match &self.types {
-            Types::AllText => fields.iter_mut().try_for_each(|field| set(field, DataType::Utf8))?,
-            Types::Listed(types) => {
+            None => {}
+            Some(Types::AllText) => fields.iter_mut().try_for_each(|field| set(field, DataType::Utf8))?,
+            Some(Types::Listed(types)) => {
                 too_many("types", types.len(), fields.len())?;
                 for (field, of) in fields.iter_mut().zip(types) {
                     set(field, type_of(of, state)?)?;
                 }
             }
-            Types::Named(types) => {
+            Some(Types::Named(types)) => {
                 let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
                 for (name, of) in types {
                     let at = names.iter().position(|known| known.eq_ignore_ascii_case(name));
@@ -307,6 +308,11 @@ impl Given<'_> {
         }
     }
 
+    /// A mark; none for an empty text.
+    fn mark(&self) -> Result<Mark, Error> {
+        if self.is_empty() { Ok(Mark::Absent) } else { self.letter().map(Mark::Is) }
+    }
+
     fn truth(&self) -> Result<bool, Error> {
         match self.text()?.to_ascii_lowercase().as_str() {
             "true" | "1" => Ok(true),
@@ -337,6 +343,14 @@ impl Given<'_> {
                 Ok(Compression::Said(Some(name)))
             }
         }
+    }
+
+    /// Refuses what another option has given already.
+    fn check_first(&self, is_given: bool, what: &str) -> Result<(), Error> {
+        if !is_given {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Invalid, format!("{} is given {what} twice", self.function)))
     }
 
     fn unknown(&self, own: &[&str]) -> Error {
@@ -449,6 +463,15 @@ mod tests {
             let error = asked(function, &[(option, value)]).unwrap_err().to_string();
             assert!(error.contains(what), "{option}: {error}");
         }
-        assert!(asked("read_csv", &[("sep", ","), ("delim", ";")]).is_err());
+        for (one, other, what) in [
+            (("sep", ","), ("delim", ";"), "a delimiter twice"),
+            (("types", "INT"), ("dtypes", "TEXT"), "types twice"),
+            (("dtypes", "INT"), ("all_varchar", "true"), "types twice"),
+            (("all_varchar", "true"), ("types", "INT"), "types twice"),
+            (("names", "a"), ("column_names", "b"), "names twice"),
+        ] {
+            let error = asked("read_csv", &[one, other]).unwrap_err().to_string();
+            assert!(error.contains(what), "{one:?} {other:?}: {error}");
+        }
     }
 }

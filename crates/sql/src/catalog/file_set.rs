@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
@@ -15,7 +15,7 @@ use yeoul_base::ErrorKind;
 use yeoul_dialect::{FileCall, type_name};
 
 use super::arrow_file::ArrowFile;
-use super::csv_columns::numbered_name;
+use super::csv_columns::{self, numbered_name};
 use super::csv_sample;
 use super::file_function::FileFunction;
 use super::files::{
@@ -27,7 +27,6 @@ use super::json_objects::has_lines;
 use super::listing::{Listing, Placed};
 use super::merged_columns::MergedColumns;
 use super::own_format::OwnFormat;
-use super::text_files::csv_table_columns;
 use super::text_scan::TextReading;
 use crate::Error;
 
@@ -44,7 +43,7 @@ pub(super) struct FileSet {
     pub(super) format: Arc<dyn FileFormat>,
     /// The columns of the files, in file order: CSV and Arrow columns are matched by position.
     columns: SchemaRef,
-    /// How text is read beside the options of the format.
+    /// Ways to read text, beside the options of the format.
     pub(super) reading: TextReading,
     /// The names of the folders' columns (keys), and behind them that of the files' paths.
     keys: Vec<String>,
@@ -212,7 +211,7 @@ struct Table<'a> {
     asked: &'a FileFunction,
 }
 
-/// How they are read.
+/// The call that reads them.
 struct Read {
     format: Arc<dyn FileFormat>,
     reading: TextReading,
@@ -282,8 +281,8 @@ impl Table<'_> {
             return Err(error.into());
         };
         let skipped_lines = sniffed.skipped_lines;
-        let columns = match csv_table_columns(csv, skipped_lines, self.state, self.store, self.files).await {
-            Ok(columns) => with_parts_of_seconds(&columns),
+        let columns = match csv_columns::infer(csv, skipped_lines, self.state, self.store, self.files).await {
+            Ok(columns) => columns,
             Err(error) => return Err(explain_schema(self, &format, error).await),
         };
         check_headers(self, &format, skipped_lines).await?;
@@ -341,19 +340,6 @@ impl Table<'_> {
         }
         Ok(Arc::new(columns.united()))
     }
-}
-
-/// CSV columns with room for fractions of a second, which later rows may have although the first ones have none.
-fn with_parts_of_seconds(columns: &Schema) -> SchemaRef {
-    let field = |field: &FieldRef| match field.data_type() {
-        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
-            let fine = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
-            Arc::new(field.as_ref().clone().with_data_type(fine))
-        }
-        _ => Arc::clone(field),
-    };
-    let fields: Fields = columns.fields().iter().map(field).collect();
-    Arc::new(Schema::new_with_metadata(fields, columns.metadata().clone()))
 }
 
 /// The error of a view or prepared statement whose columns the files no longer have.
@@ -461,7 +447,7 @@ async fn check_headers(table: &Table<'_>, format: &Arc<dyn FileFormat>, skipped_
         async move {
             let of_file = std::slice::from_ref(&file);
             let read = match header {
-                Some(header) => csv_table_columns(header, skipped_lines, state, store, of_file).await?,
+                Some(header) => csv_columns::infer(header, skipped_lines, state, store, of_file).await?,
                 None => format.infer_schema(state, store, of_file).await?,
             };
             Ok::<_, DataFusionError>((file, read))

@@ -23,7 +23,7 @@ use super::text_files::SAMPLED_RECORDS;
 use super::text_limits::TextLimits;
 use crate::Error;
 
-/// What is read of a table's files for it, unless all objects are asked for.
+/// Bytes of a table's files that are read for it, unless all objects are asked for.
 const SAMPLED_BYTES: usize = 8 << 20;
 
 /// Digits of an integer of 64 bits without a sign.
@@ -87,7 +87,7 @@ fn unread(name: &str, lines: usize, source: serde_json::Error) -> Error {
         .with_source(source)
 }
 
-/// What the values of a key are.
+/// The kind of a key's values.
 #[derive(Debug, Default)]
 enum Told {
     /// There was none but nulls.

@@ -36,7 +36,7 @@ pub(super) fn objects(
     opened.try_filter(|chunk| std::future::ready(!chunk.is_empty())).boxed()
 }
 
-/// Where in an array of objects the next byte stands.
+/// The place of the next byte in an array of objects.
 #[derive(Debug, Default)]
 struct Array {
     place: Place,
@@ -111,7 +111,7 @@ impl Array {
     }
 }
 
-/// Whether the first object of a file ends on its first line: then its lines can be read apart.
+/// True if the first object of a file ends on its first line: then its lines can be read apart.
 ///
 /// # Errors
 /// The store's own.
@@ -133,7 +133,7 @@ pub(super) async fn has_lines(
     Ok(line.first() != Some(&b'[') && (line.len() == begin.len() || is_whole(line)))
 }
 
-/// Whether all braces that a line opens are closed on it.
+/// True if all braces that a line opens are closed on it.
 fn is_whole(line: &[u8]) -> bool {
     let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
     for byte in line {

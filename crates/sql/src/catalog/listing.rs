@@ -13,7 +13,7 @@ use crate::Error;
 
 /// The files of a table, which all are in one store.
 pub(super) struct Listing {
-    /// What was listed, for errors.
+    /// The paths as they were named, for errors.
     pub(super) name: String,
     /// As they were named; at least one.
     paths: Vec<String>,
@@ -62,12 +62,18 @@ impl Listing {
 
     /// All files with their paths.
     pub(super) fn paths(&self) -> Vec<(ObjectMeta, String)> {
-        let mut paths = Vec::new();
-        for (path, selection) in self.paths.iter().zip(&self.selections) {
-            let named = |file: &ObjectMeta| (file.clone(), path_of(path, &selection.url, file));
-            paths.extend(selection.files.iter().map(named));
-        }
-        paths
+        let named = |(path, selection, file): (&str, &Selection, &ObjectMeta)| {
+            (file.clone(), path_of(path, &selection.url, file))
+        };
+        self.each().map(named).collect()
+    }
+
+    /// Each file, with the path and the selection that found it.
+    fn each(&self) -> impl Iterator<Item = (&str, &Selection, &ObjectMeta)> {
+        let found = self.paths.iter().zip(&self.selections);
+        found.flat_map(|(path, selection)| {
+            selection.files.iter().map(move |file| (path.as_str(), selection, file))
+        })
     }
 
     /// The columns that directories name, the same for every file.
@@ -90,15 +96,12 @@ impl Listing {
 
     /// The files that are not empty, each with its directories' values if they are asked for, and with its path if that is.
     pub(super) fn placed(&self, has_keys: bool, has_path: bool) -> Vec<Placed> {
-        let mut placed = Vec::new();
-        for (path, selection) in self.paths.iter().zip(&self.selections) {
-            for file in selection.files.iter().filter(|file| file.size > 0) {
-                let mut values = if has_keys { selection.values(file) } else { Vec::new() };
-                values.extend(has_path.then(|| Some(path_of(path, &selection.url, file))));
-                placed.push((file.clone(), values));
-            }
-        }
-        placed
+        let placed = |(path, selection, file): (&str, &Selection, &ObjectMeta)| {
+            let mut values = if has_keys { selection.values(file) } else { Vec::new() };
+            values.extend(has_path.then(|| Some(path_of(path, &selection.url, file))));
+            (file.clone(), values)
+        };
+        self.each().filter(|(_, _, file)| file.size > 0).map(placed).collect()
     }
 }
 

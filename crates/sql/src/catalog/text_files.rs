@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
@@ -21,7 +21,7 @@ use super::own_format::Own;
 use super::records::RecordEnds;
 use super::text_scan::{self, TextKind};
 use super::text_width;
-use super::{csv_columns, json_columns, leading_zeros};
+use super::{csv_columns, json_columns};
 use crate::Error;
 use crate::copy::written_times::TimestampUnit;
 use crate::output::{Text, TextSink};
@@ -72,8 +72,7 @@ impl Own for JsonFormat {
     }
 }
 
-/// Reads as DataFusion does, but for numbers with leading zeros and columns without values in the first records, which are texts, and for
-/// options that its reader does not know. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
+/// Reads as DataFusion does, but for the types of columns, and for options that its reader does not know. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
 /// options that ours does not.
 #[async_trait]
 impl Own for CsvFormat {
@@ -104,7 +103,7 @@ impl Own for CsvFormat {
         store: &Arc<dyn ObjectStore>,
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        csv_table_columns(self, 0, state, store, files).await
+        csv_columns::infer(self, 0, state, store, files).await
     }
 
     async fn before_scan(&self, scan: FileScanConfig, state: &dyn Session) -> Result<FileScanConfig> {
@@ -138,31 +137,7 @@ impl Own for CsvFormat {
     }
 }
 
-/// The columns of CSV files that form one table, behind some lines of each.
-///
-/// # Errors
-/// The store's own, and the format's for what it finds in a file.
-pub(super) async fn csv_table_columns(
-    format: &CsvFormat,
-    skipped_lines: usize,
-    state: &dyn Session,
-    store: &Arc<dyn ObjectStore>,
-    files: &[ObjectMeta],
-) -> Result<SchemaRef> {
-    let told = valueless_as_text(&*csv_columns::infer(format, skipped_lines, state, store, files).await?);
-    leading_zeros::as_text(format, told, skipped_lines, state, store, files).await
-}
-
-/// The columns, of which those without a value in the first records are texts: a later value is any.
-fn valueless_as_text(told: &Schema) -> SchemaRef {
-    let fields = told.fields().iter().map(|field| match field.data_type() {
-        DataType::Null => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8)),
-        _ => Arc::clone(field),
-    });
-    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), told.metadata().clone()))
-}
-
-/// Whether files are to be written per RFC 4180, except for header and delimiter.
+/// True if files are to be written per RFC 4180, except for header and delimiter.
 fn is_plain(options: &CsvOptions) -> bool {
     matches!(
         options,

@@ -75,8 +75,8 @@ impl TextLimits {
 }
 
 /// The error for a record that has more or fewer values than the others, which a reader of CSV explains as this text; `None` for other
-/// texts. What it counts, records or lines, begins behind others.
-pub(super) fn ragged(name: &str, counted: &str, behind: u64, text: &str) -> Option<Error> {
+/// texts.
+pub(super) fn ragged(file: &str, text: &str) -> Option<Error> {
     let number = |behind: &str| {
         let (_, rest) = text.split_once(behind)?;
         let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
@@ -86,20 +86,28 @@ pub(super) fn ragged(name: &str, counted: &str, behind: u64, text: &str) -> Opti
         return None;
     }
     let expected = number("xpected ")?;
-    let place = number("line ")? + behind;
-    let (values, hint) = match number("got ").or_else(|| number("found ")) {
+    let place = format!("record {} of '{file}'", number("line ")?);
+    Some(unequal(&place, expected, number("got ").or_else(|| number("found "))))
+}
+
+/// The error for a record that has another number of values than the others; more than those if `None`.
+pub(super) fn unequal(place: &str, expected: u64, values: Option<u64>) -> Error {
+    let (values, hint) = match values {
         Some(values) if values < expected => {
             let values = format!("{values} value{}", if values == 1 { "" } else { "s" });
-            (values, "read_csv('file', null_padding = true) has nulls for those that are missing")
+            (
+                values,
+                "read_csv('file', null_padding = true) has nulls for those that are missing, and skip = 1 leaves out the first line",
+            )
         }
         values => (
             values
                 .map_or_else(|| format!("more than {expected} values"), |values| format!("{values} values")),
-            "read_csv('file', delim = ';', quote = '\"') says how values are told apart",
+            "read_csv('file', delim = ';', quote = '\"') says how values are told apart, and skip = 1 leaves out the first line",
         ),
     };
-    let what = format!("{counted} {place} of '{name}' has {values}, and {expected} are expected");
-    Some(Error::new(ErrorKind::Invalid, what).with_hint(hint))
+    let what = format!("{place} has {values}, and {expected} are expected");
+    Error::new(ErrorKind::Invalid, what).with_hint(hint)
 }
 
 /// The error of a file that ends within quotes.
@@ -119,20 +127,20 @@ mod tests {
         for (text, expected) in [
             (
                 "Csv error: incorrect number of fields for line 3, expected 2 got 1",
-                "line 5 of 'f' has 1 value, and 2 are expected",
+                "record 3 of 'f' has 1 value, and 2 are expected",
             ),
             (
                 "incorrect number of fields for line 3, expected 2 got more than 2",
-                "line 5 of 'f' has more than 2 values, and 2",
+                "record 3 of 'f' has more than 2 values, and 2",
             ),
             (
                 "Encountered unequal lengths between records on CSV file. Expected 2 records, found 3 records at line 1",
-                "line 3 of 'f' has 3 values",
+                "record 1 of 'f' has 3 values",
             ),
         ] {
-            let error = ragged("f", "line", 2, text).unwrap();
+            let error = ragged("f", text).unwrap();
             assert!(error.to_string().starts_with(expected) && error.hint().is_some(), "{error}");
         }
-        assert!(ragged("f", "line", 0, "Parser error: line 3, expected 2 got 1").is_none());
+        assert!(ragged("f", "Parser error: line 3, expected 2 got 1").is_none());
     }
 }

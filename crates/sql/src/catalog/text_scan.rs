@@ -64,7 +64,7 @@ pub struct TextScan {
     pub skipped_lines: usize,
 }
 
-/// How a scan goes about the files of a table, beside the options of DataFusion's format.
+/// Options of a scan of text files, beside those of DataFusion's format.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TextReading {
     /// Lines before the records of each file.
@@ -421,7 +421,7 @@ impl Batches {
     }
 
     fn explained(&self, error: ArrowError) -> DataFusionError {
-        match ragged(&self.name, "record", 0, &error.to_string()) {
+        match ragged(&self.name, &error.to_string()) {
             Some(ragged) => ragged.into(),
             None => error.into(),
         }

@@ -79,10 +79,7 @@ fn read_csv_is_told_what_it_cannot_see() {
         (odd, "x VARCHAR, y VARCHAR", 2),
         ("read_csv('~/ragged.csv', null_padding = true)", "a BIGINT, b BIGINT, c BIGINT", 3),
     ] {
-        let described = bench.sql(&format!("DESCRIBE SELECT * FROM {call}"));
-        let rows = described.lines().skip(3).filter(|line| line.starts_with('|'));
-        let cells = |line: &str| line.split('|').skip(1).take(2).map(str::trim).collect::<Vec<_>>().join(" ");
-        assert_eq!(rows.map(cells).collect::<Vec<_>>().join(", "), columns, "{call}");
+        assert_eq!(described(&bench, call), columns, "{call}");
         assert_eq!(bench.column(&format!("SELECT count(*) FROM {call}")), [count.to_string()], "{call}");
     }
     assert_eq!(bench.column(&format!("SELECT count(y) FROM {odd}")), ["0"]);
@@ -98,6 +95,81 @@ fn read_csv_is_told_what_it_cannot_see() {
     assert_eq!(error, "record 30002 of 'late.csv' has 1 value, and 2 are expected");
     let error = bench.refused("INSERT INTO \"read_csv(['~/a.csv'])\" VALUES (3, 4)");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+/// The columns that a query describes, as `name TYPE, …`.
+fn described(bench: &Bench, call: &str) -> String {
+    let described = bench.sql(&format!("DESCRIBE SELECT * FROM {call}"));
+    let rows = described.lines().skip(3).filter(|line| line.starts_with('|'));
+    let cells = |line: &str| line.split('|').skip(1).take(2).map(str::trim).collect::<Vec<_>>().join(" ");
+    rows.map(cells).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn values_of_a_csv_file_tell_the_types_of_its_columns() {
+    let bench = Bench::new();
+    bench.write(
+        "blanks.csv",
+        "a, b, c, d, e\n1, 1.5, 2024-01-05, x,12:30:00\n 2,2 , 2024-02-29 , y, 13:00:00.5\n",
+    );
+    assert_eq!(described(&bench, "'~/blanks.csv'"), "a BIGINT, b DOUBLE, c DATE, d VARCHAR, e TIME");
+    assert_eq!(
+        bench.column("SELECT concat_ws(',', sum(a), sum(b), max(c), max(d), max(e)) FROM '~/blanks.csv'"),
+        ["3,3.5,2024-02-29, y,13:00:00.5"]
+    );
+    bench.write(
+        "zoned.csv",
+        "at,n\n2024-01-05 12:30:00+02,170141183460469231731687303715884105\n2024-01-05T12:30Z,1\n",
+    );
+    assert_eq!(described(&bench, "'~/zoned.csv'"), "at TIMESTAMP WITH TIME ZONE, n DECIMAL(38,0)");
+    assert_eq!(
+        bench.column("SELECT max(at) - min(at) = INTERVAL '2 hours' AND sum(n) = 170141183460469231731687303715884106 FROM '~/zoned.csv'"),
+        ["true"]
+    );
+    // No day of the calendar, and times of which some have a zone.
+    bench.write("texts.csv", "a,b\n2023-02-29,2024-01-05 12:30:00\n2023-02-28,2024-01-05 12:30:00Z\n");
+    assert_eq!(described(&bench, "'~/texts.csv'"), "a VARCHAR, b VARCHAR");
+    // However the file comes in pieces: fractions of a second in some of them.
+    let at =
+        |n: usize| format!("{n},2024-01-05 12:30:00{}\n", if n.is_multiple_of(5000) { ".5" } else { "" });
+    bench.write("pieces.csv", &format!("n,at\n{}", (1..=15_000).map(at).collect::<String>()));
+    assert_eq!(described(&bench, "'~/pieces.csv'"), "n BIGINT, at TIMESTAMP");
+    // Files of one table that differ in the kind of their numbers.
+    bench.write("many/a.csv", "n,at\n1,2024-01-05\n");
+    bench.write("many/b.csv", "n,at\n2.5,2024-01-05 06:00\n");
+    assert_eq!(described(&bench, "'~/many/*.csv'"), "n DOUBLE, at TIMESTAMP");
+    assert_eq!(
+        bench.column("SELECT concat(sum(n), ' ', max(at)) FROM '~/many/*.csv'"),
+        ["3.5 2024-01-05 06:00:00"]
+    );
+}
+
+#[test]
+fn a_later_value_of_another_kind_is_refused() {
+    let bench = Bench::new();
+    for (first, later, what) in [
+        ("2024-01-05 12:30:00", "2024-01-05 12:30:00+02", "a time without an offset"),
+        ("2024-01-05 12:30:00", "soon", "a date and a time"),
+        ("2024-01-05 12:30:00Z", "2024-02-30 12:30:00Z", "a date and a time"),
+        ("12:30:00", "noon", "a time of day"),
+        ("1.5", "1.5.5", "a number"),
+        ("1.5", "007", "a number without leading zeros"),
+        ("9223372036854775808", "1.5", "a whole number of 38 digits"),
+    ] {
+        bench.write("t.csv", &format!("a\n{}{later}\n", format!("{first}\n").repeat(20_480)));
+        let error = bench.refused("SELECT count(a) FROM '~/t.csv'");
+        assert!(
+            error.to_string().contains(&format!("'a' is '{later}' in one record, and {what}")),
+            "{error}"
+        );
+        let all = "read_csv('~/t.csv', sample_size = -1)";
+        assert_eq!(bench.column(&format!("SELECT count(a) FROM {all}")), ["20481"], "{later}");
+    }
+    bench.write("latin.csv", "a\n1\n");
+    std::fs::write(bench.path().join("latin.csv"), b"a,b\n1,x\n2,caf\xE9\n").unwrap();
+    let error = bench.refused("SELECT * FROM '~/latin.csv'");
+    assert_eq!(error.to_string(), "line 3 of 'latin.csv' is not UTF-8");
+    assert!(error.hint().is_some_and(|hint| hint.contains("iconv")), "{error:?}");
 }
 
 #[test]
