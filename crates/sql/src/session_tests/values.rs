@@ -300,3 +300,19 @@ fn a_product_that_two_sums_share_is_computed_once() {
         assert_eq!(plan.matches(product).count(), 1, "{kind}: {plan}");
     }
 }
+
+/// As DuckDB 2.0 counts them; its older versions counted Mondays.
+#[test]
+fn a_difference_in_weeks_is_one_of_seven_days() {
+    let bench = Bench::new();
+    for (earlier, later, weeks) in [
+        ("2024-01-07", "2024-01-08", "0"),
+        ("2024-01-03", "2024-01-09", "0"),
+        ("2024-01-03", "2024-01-10", "1"),
+        ("2024-01-14 00:00:01", "2024-01-01 23:59:59", "-1"),
+        ("2024-01-01", "2023-12-31 22:30:00", "0"),
+    ] {
+        let sql = format!("SELECT date_diff('week', TIMESTAMP '{earlier}', TIMESTAMP '{later}')");
+        assert_eq!(bench.column(&sql), [weeks], "{sql}");
+    }
+}
