@@ -27,6 +27,8 @@ pub(crate) enum Hidden {
     Constants,
     /// Orders other than that by which it is merged.
     Orders,
+    /// Which columns are equal, and which are constant.
+    Equalities,
 }
 
 /// An operator that lets rows through and hides something that DataFusion takes for known of them.
@@ -49,6 +51,7 @@ impl HidingExec {
             (Hidden::Orders, Some(merge)) => in_order(known, merge.expr().clone()),
             (Hidden::Orders, None) => known.clone(),
             (Hidden::Constants, _) => without_constants(known)?,
+            (Hidden::Equalities, _) => without_equalities(known),
         };
         let properties = PlanProperties::new(
             properties,
@@ -70,6 +73,13 @@ pub(super) fn in_order(known: &EquivalenceProperties, order: LexOrdering) -> Equ
     properties.clear_orderings();
     properties.add_ordering(order);
     properties
+}
+
+/// Orders and unique columns, without what is constant or equal.
+fn without_equalities(known: &EquivalenceProperties) -> EquivalenceProperties {
+    let orderings = known.oeq_class().iter().cloned();
+    EquivalenceProperties::new_with_orderings(Arc::clone(known.schema()), orderings)
+        .with_constraints(known.constraints().clone())
 }
 
 /// Orders and equal columns, without what is constant or unique.

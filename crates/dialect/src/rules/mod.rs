@@ -6,7 +6,7 @@
 //! - [`float_merges`]: joins by hashing where floats are keys;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
 //! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
-//! - [`hiding`]: the operator that hides which columns are constant or unique;
+//! - [`hiding`]: the operator that hides which columns are constant, equal or unique;
 //! - [`in_lists`]: items of `IN` lists that are computed for each row;
 //! - [`key_dependencies`]: hides that a key is unique where that is no longer so;
 //! - [`lambda_places`]: reads parameters of lambdas from no column;
@@ -23,7 +23,8 @@
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
 //! - [`spark_casts`]: the walk over casts that rules of Spark's dialect share;
 //! - [`three_values`]: keeps null where a condition would be simplified to two values;
-//! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
+//! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN;
+//! - [`window_keys`]: windows whose keys are computed of columns that equal others.
 
 mod fenced_limits;
 mod filter_equalities;
@@ -50,6 +51,7 @@ mod set_operations;
 pub(crate) mod spark_casts;
 mod three_values;
 mod unbounded_floats;
+mod window_keys;
 
 pub(crate) use order::with_rules;
 pub use rule_order::{Step, in_order};

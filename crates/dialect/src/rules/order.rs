@@ -11,7 +11,7 @@ use super::{
     fenced_limits, filter_equalities, filter_ranges, float_merges, grand_totals, grouping_sets, in_lists,
     key_dependencies, lambda_places, limited_groups, merge_filters, merged_orders, min_max_filters,
     misplaced_keys, null_equal_joins, outer_sides, parts_apart, recursive_types, set_operations,
-    three_values, unbounded_floats,
+    three_values, unbounded_floats, window_keys,
 };
 use crate::numbers::{exact_numbers, float_decimals, float_digits, float_zeros};
 use crate::rewrite::{AnalyzingRule, LogicalRule, PhysicalRule};
@@ -78,7 +78,7 @@ const OPTIMIZER: [Step<LogicalRule>; 12] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 20] = [
+const PHYSICAL: [Step<PhysicalRule>; 21] = [
     // Before projections take the places of others.
     First(|| Arc::new(lambda_places::LambdaPlaces)),
     // Before all that look at orders.
@@ -91,6 +91,8 @@ const PHYSICAL: [Step<PhysicalRule>; 20] = [
     Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     // It drops sorts.
     Before("EnsureRequirements", || Arc::new(misplaced_keys::MisplacedKeys)),
+    // What it hides decides how rows are sorted.
+    Before("EnsureRequirements", || Arc::new(window_keys::WindowKeys)),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     // It makes merges.
     Around("EnsureRequirements", |rule| Arc::new(merged_orders::MergedOrders(rule))),
@@ -165,7 +167,8 @@ mod tests {
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
-        assert_eq!(physical[place("EnsureRequirements") - 1], "MisplacedKeys");
+        let ensures = place("EnsureRequirements");
+        assert_eq!(physical[ensures - 2..ensures], ["MisplacedKeys", "WindowKeys"]);
         let ensuring = state.physical_optimizers().iter().find(|rule| rule.name() == "EnsureRequirements");
         assert!(format!("{ensuring:?}").contains("MergedOrders(PartsApart"), "{ensuring:?}");
         let last = ["MergeFilters", "UnboundedFloats", "LimitedGroups", "MisplacedKeys"];

@@ -124,3 +124,34 @@ fn a_limit_takes_its_rows_before_a_join_or_a_sort_takes_of_them() {
         assert_eq!(bench.column(&format!("SELECT min(y) FROM ({first})")), ["-4"], "{first}");
     }
 }
+
+#[test]
+fn a_window_parts_rows_by_what_is_computed_of_equal_columns() {
+    let bench = Bench::new();
+    bench.sql("CREATE TABLE a AS SELECT 'n' || (value % 3) AS name, value AS k FROM generate_series(1, 9)");
+    bench.sql(
+        "CREATE TABLE b AS SELECT 'n' || (value % 3) AS name, value % 2 AS q FROM generate_series(1, 6)",
+    );
+    bench.sql("CREATE TABLE f AS SELECT (value % 3)::DOUBLE AS h, value % 2 AS q, value AS k FROM generate_series(1, 12)");
+    for (sql, expected) in [
+        (
+            "SELECT max(r) AS m, count(*) AS n FROM (SELECT row_number() OVER (PARTITION BY upper(b.name), b.q ORDER BY upper(a.name), a.k) AS r
+             FROM a JOIN b ON a.name = b.name)",
+            "3 18",
+        ),
+        (
+            "SELECT max(r) AS m, count(*) AS n FROM (SELECT row_number() OVER (PARTITION BY p, s ORDER BY h DESC, k, q) AS r
+             FROM (SELECT h, q, k, h AS p, q AS s FROM f))",
+            "2 12",
+        ),
+        (
+            "SELECT max(r) AS m, count(*) AS n FROM (SELECT sum(k) OVER (PARTITION BY s, p ORDER BY h, q, k ROWS UNBOUNDED PRECEDING) AS r
+             FROM (SELECT h, q, k, h AS p, q AS s FROM f))",
+            "18 12",
+        ),
+    ] {
+        let (m, n) = expected.split_once(' ').unwrap();
+        let column = |name: &str| bench.column(&format!("SELECT {name} FROM ({sql})"));
+        assert_eq!((column("m"), column("n")), (vec![m.to_owned()], vec![n.to_owned()]), "{sql}");
+    }
+}
