@@ -111,16 +111,20 @@ impl Kind {
         if digits.is_empty() && fraction.is_empty() {
             return None;
         }
-        let Some(exponent) = exponent.strip_prefix(['e', 'E']) else {
-            return exponent.is_empty().then_some(Self::Float);
+        let is_float = match exponent.strip_prefix(['e', 'E']) {
+            Some(exponent) => {
+                let (exponent, rest) = split_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent));
+                !exponent.is_empty() && rest.is_empty()
+            }
+            None => exponent.is_empty(),
         };
-        let (exponent, rest) = split_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent));
-        (!exponent.is_empty() && rest.is_empty()).then_some(Self::Float)
+        // A larger one would be infinite.
+        (is_float && value.parse().is_ok_and(f64::is_finite)).then_some(Self::Float)
     }
 
     fn of_time(value: &str) -> Option<Self> {
-        if let Some((fraction, rest)) = time_of_day(value) {
-            return (rest.is_empty() && !fraction.is_empty()).then_some(Self::TimeOfDay);
+        if let Some((_, rest)) = time_of_day(value) {
+            return rest.is_empty().then_some(Self::TimeOfDay);
         }
         let date = value.get(..DATE.len()).filter(|date| has_pattern(date, DATE))?;
         Date32Type::parse(date)?;
@@ -139,8 +143,7 @@ impl Kind {
 
 /// Patterns, in which a 9 stands for each digit.
 const DATE: &str = "9999-99-99";
-const MINUTE: &str = "99:99";
-const SECOND: &str = ":99";
+const TIME_OF_DAY: &str = "99:99:99";
 const MICROSECOND_DIGITS: usize = 6;
 const NANOSECOND_DIGITS: usize = 9;
 
@@ -173,31 +176,27 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().position(|letter| !letter.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// The digits behind the seconds of the time of a day that a text begins with, and the text behind it. One without seconds has no digits.
+/// The digits behind the seconds of the time of a day that a text begins with, and the text behind it. Arrow reads none without seconds.
 fn time_of_day(text: &str) -> Option<(&str, &str)> {
-    let minute = text.get(..MINUTE.len()).filter(|minute| has_pattern(minute, MINUTE))?;
-    if &minute[..2] >= "24" || &minute[3..] >= "60" {
-        return None;
-    }
-    let rest = &text[MINUTE.len()..];
-    let Some(second) = rest.get(..SECOND.len()).filter(|second| has_pattern(second, SECOND)) else {
-        return Some(("", rest));
-    };
-    let rest = &rest[SECOND.len()..];
+    let time = text.get(..TIME_OF_DAY.len()).filter(|time| has_pattern(time, TIME_OF_DAY))?;
+    let is_time = &time[..2] < "24" && &time[3..5] < "60" && &time[6..] < "60";
+    let rest = &text[TIME_OF_DAY.len()..];
     let (fraction, rest) = match rest.strip_prefix('.') {
         Some(rest) => split_digits(rest),
         None => ("0", rest),
     };
     let is_fraction = (1..=NANOSECOND_DIGITS).contains(&fraction.len());
-    (&second[1..] < "60" && is_fraction).then_some((fraction, rest))
+    (is_time && is_fraction).then_some((fraction, rest))
 }
 
 /// True of `Z`, `+02`, `+02:00` and `+0200`.
 fn is_offset(text: &str) -> bool {
-    text.eq_ignore_ascii_case("z")
-        || text
-            .strip_prefix(['+', '-'])
-            .is_some_and(|offset| ["99", "99:99", "9999"].iter().any(|pattern| has_pattern(offset, pattern)))
+    let is_offset = |offset: &str| {
+        let is_written = ["99", "99:99", "9999"].iter().any(|pattern| has_pattern(offset, pattern));
+        let minutes = offset.get(2..).unwrap_or_default().trim_start_matches(':');
+        is_written && &offset[..2] < "24" && minutes < "60"
+    };
+    text.eq_ignore_ascii_case("z") || text.strip_prefix(['+', '-']).is_some_and(is_offset)
 }
 
 #[cfg(test)]
@@ -230,6 +229,9 @@ mod tests {
             (&["-05.5"], Utf8),
             (&["+49123"], Utf8),
             (&["0x1F"], Utf8),
+            (&["1e400"], Utf8),
+            (&["2024-01-05 12:30:00+24"], Utf8),
+            (&["2024-01-05 12:30:00+02:60"], Utf8),
             (&["1_000"], Utf8),
             (&["١"], Utf8),
             (&["2024-02-29", " 2023-02-28"], Date32),
@@ -238,19 +240,14 @@ mod tests {
             (&["23:59:59", "00:00:00.123456"], Time64(Microsecond)),
             (&["24:00:00"], Utf8),
             (&["12:30"], Utf8),
-            (&["2024-01-05 12:30", "2024-01-05T12:30"], Timestamp(Microsecond, None)),
-            (&["2024-01-05 12:3"], Utf8),
+            (&["2024-01-05 12:30"], Utf8),
+            (&["2024-01-05 12:30Z"], Utf8),
             (&["2024-01-05", "2024-01-05 12:30:00", "2024-01-05T12:30:00.5"], Timestamp(Microsecond, None)),
             (&["2024-01-05 12:30:00.123456789"], Timestamp(Nanosecond, None)),
             (&["2024-01-05 12:30:60"], Utf8),
             (&["2024-01-05 12:30:00 o'clock"], Utf8),
             (
-                &[
-                    "2024-01-05 12:30Z",
-                    "2024-01-05 12:30:00Z",
-                    "2024-01-05T12:30:00.5+02",
-                    "2024-01-05 12:30:00 -02:30",
-                ],
+                &["2024-01-05 12:30:00Z", "2024-01-05T12:30:00.5+02", "2024-01-05 12:30:00 -02:30"],
                 Timestamp(Microsecond, Some(ZONE.into())),
             ),
             (&["2024-01-05 12:30:00Z", "2024-01-05 12:30:00"], Utf8),

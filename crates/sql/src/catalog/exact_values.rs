@@ -132,7 +132,7 @@ impl Exact {
     /// The value that a text was parsed to; refuses one that is none.
     fn parsed<V>(&self, parsed: Option<V>, read: &str, first: &str) -> Result<V> {
         parsed.ok_or_else(|| {
-            let declared = if read.parse::<f64>().is_ok() { "DOUBLE" } else { "VARCHAR" };
+            let declared = if read.parse().is_ok_and(f64::is_finite) { "DOUBLE" } else { "VARCHAR" };
             self.refused_text(read, first, declared)
         })
     }
@@ -247,7 +247,14 @@ impl ScalarUDFImpl for Exact {
                 Arc::new(self.of_texts::<Int64Type>(&read, number)?)
             }
             (DataType::Utf8, DataType::Float64) => {
-                let number = |text: &str| self.number_of_text(text, Float64Type::parse(text), "a number");
+                let number = |text: &str| {
+                    // Of more digits than a double has room for.
+                    let is_larger = |number: &f64| {
+                        number.is_infinite() && text.contains(|letter: char| letter.is_ascii_digit())
+                    };
+                    let number = Float64Type::parse(text).filter(|number| !is_larger(number));
+                    self.number_of_text(text, number, "a number")
+                };
                 Arc::new(self.of_texts::<Float64Type>(&read, number)?)
             }
             (DataType::Utf8, DataType::Decimal128(digits, scale)) => {
