@@ -221,7 +221,7 @@ SELECT regexp_extract('a1', '(', 0);
 --> refused: no regular expression
 
 SELECT left(sha2('duck', 512), 6), sha2('duck', 1), sequence(3, 1), sort_array([3, NULL, 1]), string_split('a-b', '-'), string_split('ab', ''), string_split('ab', NULL), date_diff('week', DATE '2024-01-07', DATE '2024-01-08'), date_diff('hour', TIMESTAMP '2024-01-01 00:59:00', TIMESTAMP '2024-01-01 01:00:00'), datediff(DATE '2024-03-01', DATE '2024-02-28');
---> 09d8d7 | NULL | [3, 2, 1] | [NULL, 1, 3] | [a, b] | [a, b] | [ab] | 1 | 1 | 2
+--> 09d8d7 | NULL | [3, 2, 1] | [NULL, 1, 3] | [a, b] | [a, b] | [ab] | 0 | 1 | 2
 
 SELECT date_diff('fortnight', DATE '2024-01-07', DATE '2024-01-08');
 --> refused: fortnight
